@@ -142,6 +142,7 @@ class Tally:
 def measure(given: argparse.Namespace, tally: Tally) -> None:
     instances = read_sets(given.folder, given.first, given.timeout)
     how = {"method": given.method, "device": given.device, "threads": given.threads, "seed": given.seed}
+    how |= {"cpu": True} if given.cpu else {}
     asked = [{"onnx": str(i.onnx), "vnnlib": str(i.vnnlib), "timeout": limit, **how} for i, limit in instances]
     places = [(i.benchmark, f"{i.onnx.name} {i.vnnlib.name}") for i, _ in instances]
     first = {where: question for (where, _), question in reversed(list(zip(places, asked, strict=True)))}
@@ -167,6 +168,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=options.positive, default=7, metavar="R", help="(default: 7)")
     parser.add_argument("--timeout", type=options.above_zero, metavar="S", help="(default: that of instances.csv)")
     parser.add_argument("--method", default="auto", help="(default: auto)")
+    parser.add_argument("--cpu", action="store_true", help="seconds of the processor, on a machine with other work")
     options.engine_options(parser)
     return parser.parse_args()
 

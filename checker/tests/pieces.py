@@ -21,8 +21,8 @@ def late(number: int, network: Network, known: Ranges) -> np.ndarray:
     return np.array([number])
 
 
-def long(data: bytes, network: Network, known: Ranges) -> np.ndarray:
-    return np.full(len(data) // 8, known.lower[0][0])
+def long(values: np.ndarray, network: Network, known: Ranges) -> np.ndarray:
+    return values
 
 
 def dies(network: Network, known: Ranges) -> NoReturn:

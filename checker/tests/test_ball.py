@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npcheck.__main__ as command
 import npcheck.ball
 import npcheck.bound
 from certificates import AGAIN, CLIP, Case, bounds, dense, leaf, spec, split
-from npcheck.ball import Ball
+from npcheck.ball import Ball, root_above
 from npcheck.bound import UNIT
 from npcheck.errors import Invalid, Refused
 from npcheck.ranges import start
-from npcheck.statement import ball_around, root_above, state
+from npcheck.statement import state
 from npcheck.vnnlib_file import read_question
 from test_charges import chain, without
 from test_witness import judged
@@ -86,12 +87,19 @@ def test_the_ball_in_float64_contains_the_exact_one() -> None:
     formula = "(<= (+ (* (- X_0 0.1) (- X_0 0.1)) (* (- X_1 0.7) (- X_1 0.7))) 0.02)"
     (disjunct,) = read_question(asked(formula, "(<= Y_0 0)")).disjuncts
     assert disjunct.ball is not None
-    ball = ball_around(disjunct.ball)
+    ball = Ball.around(disjunct.ball.inputs, disjunct.ball.centre, disjunct.ball.square)
     assert ball.centre.tolist() == [0.1, 0.7]
     moved = sum((Fraction(c) - exact) ** 2 for c, exact in zip([0.1, 0.7], disjunct.ball.centre, strict=True))
     least = root_above(Fraction(1, 50)) + root_above(moved)  # within 2^-120 of what is needed
     assert Fraction(ball.radius) >= least * (1 - Fraction(1, 2**100))
     assert Fraction(np.nextafter(ball.radius, 0.0)) < least
+
+
+@pytest.mark.parametrize(("formula", "why"), [("1e70", "beyond 2"), ("1e390", "beyond 2")])
+def test_a_ball_beyond_all_numbers_is_refused(formula: str, why: str) -> None:
+    for text in (DISC.replace(" 1)", f" {formula})"), f"(<= (* (- X_0 {formula}) (- X_0 {formula})) 1)"):
+        with pytest.raises(Refused, match=why):
+            state(read_question(asked(text, "(<= Y_0 0)")))
 
 
 def test_regions_have_one_ball_each() -> None:
@@ -220,6 +228,13 @@ def test_a_sum_on_a_disc(tmp_path: Path, limit: str, holds: bool) -> None:
 
 
 KNOT = dense(([[1.0, 1.0], [1.0, -1.0]], [1.5, 1.5]), ([[1.0, -1.0]], [0.0]))
+
+
+def test_the_answer_names_balls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = Case(tmp_path, SUM, asked(DISC, "(or (<= Y_0 -1.5) (<= Y_0 -1.6))"))
+    assert case.check(leaf() + leaf()).balls == 2
+    assert command.main([str(case.certificate), str(case.model), str(case.spec)]) == 0
+    assert "2 of the disjuncts lie in a ball, too: in its exact points" in capsys.readouterr().out
 
 
 def test_neurons_that_read_the_input_are_bounded_on_the_ball(tmp_path: Path) -> None:

@@ -89,6 +89,18 @@ def test_what_stops_it(case: Case, fault: type[BaseException], monkeypatch: pyte
     assert run(case.certificate, case.model, case.spec) == (130 if fault is KeyboardInterrupt else 2)
 
 
+def test_nobody_reads_the_answer(case: Case) -> None:
+    """The exit code is that of the answer, without a traceback."""
+    source = str(Path(command.__file__).parents[1])
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = [sys.executable, "-m", "npcheck", case.certificate, case.model, case.spec]
+    environment = {**os.environ, "PYTHONPATH": source}
+    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run("only one")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+import npcheck.last
 from npcheck.exponential import Exp, Sigmoid, Softplus
-from npcheck.last import before_last_map
+from npcheck.last import ArgMax, before_last_map
 from npcheck.network import Affine, Input, Linear, Network, Node, Op, OrderMap, Relu, Scale, Take
 from npcheck.onnx_file import read_network
 from npcheck.product import Reciprocal, Square
@@ -40,7 +42,7 @@ def network(*ops: Op, size: int = 4) -> Network:
 def softmax(log: bool = False, width: int = 4) -> Network:
     """Return a node that is said to be the softmax of the one before it; what it is made of does not matter."""
     plain = network(Relu())
-    return Network(plain.nodes, {2: OrderMap(1, width, log)})
+    return Network(plain.nodes, {2: OrderMap("log softmax" if log else "softmax", 1, width)})
 
 
 def rows_of(asked: Question) -> list[Row]:
@@ -124,6 +126,72 @@ def test_entries_are_followed_through_what_moves_and_scales_them() -> None:
     (row,) = rows_of(before_last_map(whole, question(5, {0: 1, 1: 1}, right=Fraction(1, 4)))[1])
     assert row.outputs == {3: 2}
     assert abs(row.right) < Fraction(1, 10**12)  # tanh(z) <= 0 where z <= 0
+
+
+def argmax(last: bool = False) -> Network:
+    """Return the places of the largest entries of two vectors of three."""
+    nodes = [Node(Input(), (), 6, "x"), Node(Linear(np.eye(6)), (0,), 6, "h")]
+    nodes += [Node(Take(np.array([i, 3 + i]), (6,)), (1,), 2, "t") for i in range(3)]
+    nodes.append(Node(ArgMax(3, last), (2, 3, 4), 2, "y"))
+    return Network(tuple(nodes), {5: OrderMap("argmax, last" if last else "argmax", 1, 3)})
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_place_is_the_order_of_entries(last: bool) -> None:
+    """What violates the rows on places violates one of the disjuncts on scores, and nothing else does; ties too."""
+    whole, rng = argmax(last), np.random.default_rng(2)
+    scores = np.concatenate([rng.integers(0, 3, (300, 6)).astype(float), rng.standard_normal((100, 6))])
+    values = whole.values(scores)[-1].tolist()
+    asks = (
+        [({0: 1}, 0)],
+        [({1: -2}, -1)],
+        [({0: 1}, 1), ({0: -1}, -1), ({1: 3}, 4)],
+        [({0: 1}, Fraction(1, 2)), ({1: -1}, -2)],
+        [({0: 1}, -1)],
+        [({0: 1}, 2)],
+    )
+    for rows in asks:
+        made = tuple(Row({i: Fraction(c) for i, c in row.items()}, {}, Fraction(d), False) for row, d in rows)
+        asked = replace(question(2), disjuncts=(replace(question(2).disjuncts[0], rows=made),))
+        left, moved, names = before_last_map(whole, asked)
+        assert (left.nodes[-1].size, names) == (6, (whole.maps[5].kind,))
+        for point, places in zip(scores.tolist(), values, strict=True):
+            by_scores = [all(holds(row, point) for row in disjunct.rows) for disjunct in moved.disjuncts]
+            assert sum(by_scores) == all(holds(row, places) for row in made)
+
+
+def test_long_and_wide_questions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may have any number of moves at its end, and any number of places."""
+    asked = question(4, {0: 1, 1: -1})
+    moves = [Scale(np.full(4, 2.0)) for _ in range(20)]
+    assert before_last_map(network(Sigmoid(), *moves[:15]), asked)[2] == ("sigmoid",)
+    assert before_last_map(network(Sigmoid(), *moves), asked)[2] == ()
+    whole, two = argmax(), question(2, {0: 1}, {1: 1}, right=1)  # two places each: 4 disjuncts with 4 rows
+    for most, together, names in ((16, 14, ("argmax",)), (15, 14, ()), (16, 13, ())):
+        monkeypatch.setattr(npcheck.last, "MOST", most)
+        monkeypatch.setattr(npcheck.last, "MOST_TOGETHER", together)
+        assert before_last_map(whole, two)[2] == names
+
+
+def holds(row: Row, values: list[float]) -> bool:
+    total = sum((c * Fraction(values[i]) for i, c in row.outputs.items()), ZERO)
+    return total < row.right or (total == row.right and not row.strict)
+
+
+def test_places_that_are_not_asked_for_alone_stay_and_are_bounded() -> None:
+    whole = argmax()
+    for asked in (question(2, {0: 1, 1: 1}), question(2, {0: 1}, x=1)):
+        assert before_last_map(whole, asked) == (whole, asked, ())
+    with np.errstate(all="ignore"):
+        low, high = (
+            argmax()
+            .nodes[-1]
+            .op.interval(  # type: ignore[union-attr]
+                [np.array([[0.0, 2.0]]), np.array([[1.0, 0.0]]), np.array([[-1.0, -np.inf]])],
+                [np.array([[0.5, 3.0]]), np.array([[2.0, 0.0]]), np.array([[1.0, np.inf]])],
+            )
+        )
+    assert (low.tolist(), high.tolist()) == ([[1.0, 0.0]], [[2.0, 2.0]])
 
 
 def test_maps_one_behind_the_other() -> None:

@@ -25,6 +25,7 @@ from onnx import helper
 
 from certificates import (
     AGAIN,
+    DUALS,
     MULTIPLIERS,
     NEURON,
     Case,
@@ -43,7 +44,7 @@ from npcheck.errors import Invalid, Refused
 from npcheck.network import Network
 from npcheck.onnx_file import read_network
 from npcheck.stream import Stream, read_header
-from npcheck.vnnlib_file import read_question
+from npcheck.vnnlib_file import Ball, read_question
 from rational import exact_values
 from test_exact import LAYERS, SPEC, body
 
@@ -101,6 +102,23 @@ def sharp_and_smooth() -> tuple[bytes, str, bytes]:
     return model, spec([0], [1], 1, "(<= Y_0 0.4999999999)"), bounds(1) + leaf()
 
 
+def disc() -> tuple[bytes, str, bytes]:
+    """Return a difference of two neurons on a disc, where their bounds and the leaves need the ball."""
+    layers = ([[1.0, 1.0], [1.0, -1.0]], [0.8, 0.8]), ([[1.0, -1.0]], [0.0])
+    text = spec([-1, -1], [1, 1], 1, "(<= (+ (* X_0 X_0) (* X_1 X_1)) 0.5)", "(<= Y_0 -1.81)")
+    halves = split(1, 0.1) + bytes((AGAIN,)) + leaf() + leaf(DUALS, floats("f", 0.0, -1.0))
+    tree = varint(NEURON) + leaf(1, b"\x01") + halves
+    return dense(*layers), text, bounds(2, [0, 1], [0x11, 0x11]) + tree
+
+
+def tie() -> tuple[bytes, str, bytes]:
+    """Return relu(x) − relu(x) >= 0, where a violation is strict."""
+    model = dense(([[1.0], [1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
+    away = leaf(MULTIPLIERS, floats("e", 1.0, 0.0))
+    tree = varint(NEURON) + varint(NEURON + 1) + leaf() + away + varint(NEURON + 1) + away + leaf()
+    return model, spec([-1], [1], 1, "(< Y_0 0)"), bounds(2, [0, 1]) + tree
+
+
 CASES: dict[str, Callable[[], tuple[bytes, str, bytes]]] = {
     "boxes": lambda: stored("boxes"),
     "neurons": lambda: stored("neurons"),
@@ -110,6 +128,8 @@ CASES: dict[str, Callable[[], tuple[bytes, str, bytes]]] = {
     "sharp": sharp,
     "smooth": smooth,
     "sharp and smooth": sharp_and_smooth,
+    "disc": disc,
+    "tie": tie,
 }
 
 
@@ -118,14 +138,14 @@ def made_false(model: bytes, text: str, by: Fraction) -> str:
     network, disjunct = read_network(model), read_question(text).disjuncts[0]
     (row,) = disjunct.rows
     lower, upper = (np.array([float(end) for end in side]) for side in (disjunct.lower, disjunct.upper))
-    point = _least(
-        network, lower, upper, np.array([float(row.outputs.get(i, 0)) for i in range(network.nodes[-1].size)])
-    )
+    factors = np.array([float(row.outputs.get(i, 0)) for i in range(network.nodes[-1].size)])
+    point = _least(network, lower, upper, factors, disjunct.ball)
     # A float may lie outside of the box of decimals by its last place: then the nearest end is taken.
     exact = [
         min(max(Fraction(x), low), high)
         for x, low, high in zip(point.tolist(), disjunct.lower, disjunct.upper, strict=True)
     ]
+    assert disjunct.ball is None or disjunct.ball.contains(exact)
     value = sum((factor * exact_values(network, exact)[-1][i] for i, factor in row.outputs.items()), Fraction(0))
     right = value + by
     left = " ".join(f"(* {_written(factor)} Y_{i})" for i, factor in row.outputs.items())
@@ -139,10 +159,12 @@ def _written(number: Fraction) -> str:
     return f"{'-' if digits < 0 else ''}{abs(digits) // 10**20}.{abs(digits) % 10**20:020d}"
 
 
-def _least(network: Network, lower: np.ndarray, upper: np.ndarray, row: np.ndarray) -> np.ndarray:
+def _least(network: Network, lower: np.ndarray, upper: np.ndarray, row: np.ndarray, ball: Ball | None) -> np.ndarray:
     rng, at, best = np.random.default_rng(0), (lower + upper) / 2, np.inf
     for width in 0.5 ** np.arange(30):
         points = np.clip(at + width * rng.uniform(-1, 1, (500, len(lower))) * (upper - lower), lower, upper)
+        if ball is not None:  # about 0, of all inputs
+            points *= np.minimum(1.0, float(ball.square) ** 0.5 * (1 - 1e-12) / np.linalg.norm(points, axis=1))[:, None]
         values = network.values(points)[-1] @ row
         if values.min() < best:
             best, at = values.min(), points[values.argmin()]

@@ -130,6 +130,13 @@ def ranges_of(rng: np.random.Generator, op: type[Curve], count: int) -> tuple[np
     return low, high
 
 
+def planes_of(op: Nonlinear, low: np.ndarray, high: np.ndarray) -> Planes:
+    """Return the planes of one operand on one sub-domain, by entry."""
+    planes = op.planes([low[None]], [high[None]])
+    below, above = (Plane((side.slopes[0][0],), side.constant[0]) for side in (planes.below, planes.above))
+    return Planes(below, above)
+
+
 def broken(op: Nonlinear, planes: Planes, points: Sequence[list[Fraction]], values: Sequence[Ends], at: int) -> int:
     """Say how often a value at points of one entry's operands is not between the planes."""
     wrong = 0
@@ -146,7 +153,7 @@ def broken(op: Nonlinear, planes: Planes, points: Sequence[list[Fraction]], valu
 
 def curve_is_broken(op: Curve, low: np.ndarray, high: np.ndarray, seed: int) -> int:
     rng, wrong = np.random.default_rng(seed), 0
-    planes = op.planes([low], [high])
+    planes = planes_of(op, low, high)
     value = next(function for kind, function in VALUES.items() if kind.__name__ == type(op).__name__)
     for at, (left, right) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         touching = [0.5 * left + 0.5 * right, 0.0, left + rng.random() * (right - left)]
@@ -172,7 +179,7 @@ def test_planes_are_good(op: type[Curve]) -> None:
     for low, high in ((-4.0, -1.0), (-2.0, 5.0), (-6.0, 0.5), (-1.0, 3.0), (0.5, 4.0), (2.0, 2.0)):
         grid = np.linspace(low, high, 101)
         values = op().near([grid])
-        planes = op().planes([np.array([low])], [np.array([high])])
+        planes = planes_of(op(), np.array([low]), np.array([high]))
         gaps = []
         for plane, sign in ((planes.below, 1.0), (planes.above, -1.0)):
             gaps.append(sign * (values - plane.slopes[0] * grid - plane.constant))
@@ -185,11 +192,11 @@ def test_ranges_without_an_end_have_no_line() -> None:
     for op in (Exp(), Sigmoid(), Log(), Reciprocal(), Root(), Softplus(), Square()):
         low, high = np.array([-np.inf, -1.0, -np.inf, 3.0]), np.array([np.inf, np.inf, -1.0, 2.0])
         with np.errstate(all="ignore"):
-            planes = op.planes([low], [high])
+            planes = planes_of(op, low, high)
         for plane in (planes.below, planes.above):
             assert (plane.slopes[0] == 0.0).all()
             assert not np.isnan(plane.constant).any()
-    bounded = Sigmoid().planes([np.array([-np.inf])], [np.array([np.inf])])
+    bounded = planes_of(Sigmoid(), np.array([-np.inf]), np.array([np.inf]))
     assert (bounded.below.constant, bounded.above.constant) == (0.0, 1.0)
 
 
@@ -198,7 +205,7 @@ def test_a_curve_is_not_bounded_where_it_is_not_defined(op: type[Curve]) -> None
     low, high = np.array([-1.0, -1e-3]), np.array([1.0, 1e-3])
     with np.errstate(all="ignore"):
         assert op().interval([low], [high])[0].tolist() == [-np.inf] * 2
-        assert op().planes([low], [high]).above.constant.tolist() == [np.inf] * 2
+        assert planes_of(op(), low, high).above.constant.tolist() == [np.inf] * 2
 
 
 # --- charges ---
@@ -229,8 +236,8 @@ def lines_missed(op: type[Curve], changes: Changes) -> int:
     rng, wrong = np.random.default_rng(7), 0
     low = floats(rng, 200)
     high = low + np.abs(floats(rng, 200, 3))
-    changed = type("Changed", (op,), {"planes": without(npcheck.smooth, *changes).Curve.planes})
-    planes = changed().planes([low], [high])
+    changed = type("Changed", (op,), {"_lines": without(npcheck.smooth, *changes).Curve._lines})
+    planes = planes_of(changed(), low, high)
     for at, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         values = [Fraction(x) ** (2 if op is Square else 1) for x in ends]
         wrong += broken(op(), planes, [[Fraction(x)] for x in ends], [(value, value) for value in values], at)

@@ -147,6 +147,27 @@ def test_a_claim_does_not_rest_on_claims_of_its_own_node(case: Case) -> None:
     assert case.check(bounds(2, [0, 1]) + deeper + leaf()).leaves == 1
 
 
+@pytest.mark.parametrize(
+    ("side", "least", "tree"),
+    [
+        (0x03, -1.0, leaf(3, b"\0")),
+        (0x03, -1.0, neuron(0) + leaf(MULTIPLIERS, floats("e", 1.0)) + leaf()),
+        (0x03, -1.0, split(0, 0.0) + leaf(3, b"\0") + neuron(0) + leaf(MULTIPLIERS, floats("e", 1.0)) + leaf()),
+        (0x30, 0.0, leaf()),
+        (0x30, 0.0, neuron(0) + leaf() + leaf()),
+    ],
+)
+def test_a_claim_is_less_than_what_its_tree_shows(case: Case, side: int, least: float, tree: bytes) -> None:
+    """h = relu(x) − 1 is from −1 to 0, which all of these trees show but for charges; the least itself they do not."""
+    for claim, holds in ((least - 2.0**-20, True), (least, False), (least + 2.0**-20, False)):
+        body = bounds(2, [0, 1]) + bounds(2, [0, 1], [side, 0]) + floats("f", claim) + tree + leaf()
+        if holds:
+            assert case.check(body).leaves == 1
+        else:
+            with pytest.raises(Invalid, match=r"neuron 0 of node .* is not shown: .* is not above"):
+                case.check(body)
+
+
 @pytest.mark.parametrize("kind", ["again", "input"])
 def test_deep_trees(case: Case, kind: str) -> None:
     """100 000 levels: refused at 2^16, with no more memory than the stack of splits needs."""

@@ -179,6 +179,24 @@ def test_what_is_no_witness(tmp_path: Path, text: str, fault: str) -> None:
         judged(tmp_path, text)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_an_array(tmp_path: Path, kind: type[np.floating], capsys: pytest.CaptureFixture[str]) -> None:
+    judged(tmp_path, "((X_0 1)(X_1 1))")
+    np.save(tmp_path / "w.npy", np.array([[0.1, 0.75]], dtype=kind))
+    files = [str(tmp_path / name) for name in ("w.npy", "m.onnx", "s.vnnlib")]
+    assert command.main(files) == 0
+    assert read_witness((tmp_path / "w.npy").read_bytes()).inputs[0] == Fraction(float(kind(0.1)))
+    capsys.readouterr()
+    whole = (tmp_path / "w.npy").read_bytes()
+    for wrong in (whole[:-1], whole[:-4], whole + b"1234", whole.replace(b"False", b"True "), whole[:90], whole[:8]):
+        (tmp_path / "w.npy").write_bytes(wrong)
+        assert command.main(files) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    for other in (np.array([1, 2]), np.array([np.nan, 1.0]), np.array(["a"], dtype=object)):
+        np.save(tmp_path / "w.npy", other, allow_pickle=True)
+        assert command.main(files) == 2
+
+
 def test_numbers_are_the_nearest_floats() -> None:
     """The float64 nearest to this one is a tie between two float32, and it is above the tie."""
     tie = Fraction(1) + Fraction(1, 2**24)

@@ -125,9 +125,10 @@ def verify(
         if certificate is not None:
             before = run.elapsed()
             recording = until_the_end.enter_context(recorded(certificate, model, spec, network, property))
-            run.record = recording.recorder
             run.leave_out(run.elapsed() - before)
-            run.be_certifiable()
+            if recording.hears:
+                run.record = recording.recorder
+                run.be_certifiable()
         property = _asked(network, property)
         parts = Parts(network, property, numbers_in_rows(run.device))
         run.prepare(network, parts.input_sets(WITH_MODULE), loaded=isinstance(model, Network))
@@ -346,7 +347,7 @@ class Run:
 
     def be_certifiable(self) -> None:
         """Do without bounds that no certificate can state, as long as there is time."""
-        from netproof.certificate.stated import stated
+        from netproof.run.stated import stated
 
         self.first = stated(self.options)
 
@@ -354,7 +355,7 @@ class Run:
         """Say whether the first search of a problem does without what the other may use; if so, tell of it once."""
         if self.first is None:
             return False
-        from netproof.certificate.stated import left_out
+        from netproof.run.stated import left_out
 
         names = " and ".join(left_out(self.options, problem))
         if names and names not in self._told:

@@ -44,7 +44,7 @@ def test_every_repeat_has_processes_of_its_own(script: Callable[[str], ModuleTyp
             said.append(f"end {self.name}")
 
     given = {"folder": [str(instances)], "first": None, "timeout": 9.0, "repeats": 2, "old": Path(), "new": Path()}
-    how = {"method": "auto", "device": "cpu", "threads": 1, "seed": 0}
+    how = {"method": "auto", "device": "cpu", "threads": 1, "seed": 0, "cpu": False}
     tally = versions.Tally()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(versions, "Version", Noted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 
 import netproof
 from hunt.plants import PLANTS, planted
+from netproof.certificate.asking import ask
 from netproof.certificate.record import Recording
 from netproof.certificate.request import Request
+from netproof.certificate.spool import Hint, Spool
 from netproof.certificate.state import Certificate
 from netproof.core.deadline import DeadlineExpired
 from netproof.core.verdict import Verdict
@@ -192,6 +196,26 @@ def test_hints_are_only_hints(tmp_path: Path) -> None:
     checked(elsewhere)
 
 
+def test_a_tree_is_made_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more leaves are read at once than a window has, and the same tree comes of it."""
+    _, _, request = certified(sharpened(knotted(3), [CLOSE]), tmp_path, **BY_NEURONS)
+    before = request.path.read_bytes()
+    read: list[int] = []
+    hints = Spool.hints
+
+    def watched(self: Spool, disjunct: int, which: Sequence[int]) -> Iterator[Hint]:
+        read.append(0 if isinstance(which, range) else len(which))  # of a range the splits alone are kept
+        return hints(self, disjunct, which)
+
+    monkeypatch.setattr(Spool, "hints", watched)
+    monkeypatch.setattr("netproof.certificate.tree.WINDOW", 3)
+    monkeypatch.setattr("netproof.certificate.tree.SAMPLE", 3)
+    monkeypatch.setattr("netproof.certificate.leaves.most_at_once", lambda network: 3)
+    assert request.finish(request.subject()).leaves > 9
+    assert request.path.read_bytes() == before
+    assert 1 < max(read) <= 3
+
+
 def test_a_full_disk_takes_hints_and_no_verdict(tmp_path: Path) -> None:
     """What was written of the hints before is used; half an entry is not."""
     question = sharpened(knotted(3), [CLOSE])
@@ -207,13 +231,35 @@ def test_a_full_disk_takes_hints_and_no_verdict(tmp_path: Path) -> None:
         checked(request)
 
 
+def test_the_progress_of_a_check_is_told_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other lines are kept for its answer; without anybody to tell it is quiet; a time limit ends it."""
+    program = """import sys, time
+quiet = "--quiet" in sys.argv
+if not quiet: print("npcheck: 10% of the certificate, disjunct 0, 3 leaves, 2 s", file=sys.stderr, flush=True)
+print("npcheck: why", file=sys.stderr)
+if "slow" in sys.argv: time.sleep(60)
+print("invalid")
+sys.exit(1)"""
+    (tmp_path / "python").write_text(f"#!/bin/sh\nshift 2\nexec {sys.executable} -c '{program}' \"$@\"\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    told: list[str] = []
+    answer = ask(Path("c"), Path("m"), Path("s"), 60.0, told.append)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (1, "invalid\n", "npcheck: why\n")
+    assert told == ["npcheck: 10% of the certificate, disjunct 0, 3 leaves, 2 s"]
+    assert ask(Path("c"), Path("m"), Path("s"), 60.0, None).stderr == "npcheck: why\n"
+    assert len(told) == 1
+    with pytest.raises(subprocess.TimeoutExpired):
+        ask(Path("slow"), Path("m"), Path("s"), 0.01, told.append)
+
+
 @pytest.mark.parametrize(("code", "stays"), [(0, True), (1, False), (2, True)])
 def test_only_what_npcheck_refuses_goes_away(
     code: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, request = certified(sharpened(knotted(1), [CLOSE]), tmp_path, **BY_NEURONS)
     answer = subprocess.CompletedProcess([], code, "invalid\nwhy\n" if code == 1 else "", "")
-    monkeypatch.setattr("netproof.certificate.request.subprocess.run", lambda *args, **more: answer)
+    monkeypatch.setattr("netproof.certificate.request.ask", lambda *args: answer)
     state = replace(request, check=True).finish(request.subject())
     assert (state.written, state.checked) == (stays, {0: True, 1: False, 2: None}[code])
     assert request.path.exists() == stays

@@ -41,7 +41,7 @@ def test_a_proof_on_a_ball_is_certified(seed: int, method: str, tmp_path: Path) 
         spec.write_text(version_1(asked, asked.disjuncts[0].box))
         request = Request(tmp_path / "c.npcert", model, spec, tmp_path / "hints", 60.0, check=False, at_once=False)
         recording = Recording.of(request)
-        if netproof.verify(str(model), asked, device="cpu", threads=1, method=method, certificate=recording).proved:
+        if netproof.verify(str(model), str(spec), device="cpu", threads=1, method=method, certificate=recording).proved:
             break
         recording.close()
     state = request.finish(request.subject())

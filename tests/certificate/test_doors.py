@@ -155,6 +155,8 @@ Ask = Callable[[Path], Any]
             r"<torch module>: node .*Sin",
         ),
         (lambda path: netproof.verify(module(), REGION, label=0, certificate=3), "certificate cannot be 3"),
+        (lambda path: netproof.verify(module(), REGION, label=0, certificate="/dev/null"), "it is no regular file"),
+        (lambda path: netproof.verify(module(), REGION, label=0, certificate=path.parent), "it is no regular file"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_the_search(
@@ -174,6 +176,22 @@ def test_a_file_of_someone_else_stays(name: str, tmp_path: Path, monkeypatch: py
         netproof.verify(module(), REGION, label=0, certificate=tmp_path / "c.npcert")
     assert names(tmp_path) == [name]
     assert (tmp_path / name).read_bytes() == b"mine"
+
+
+def test_a_data_set_of_a_network_with_a_last_softmax(tmp_path: Path) -> None:
+    """Asked before it, image by image."""
+    network = torch.nn.Sequential(module(), torch.nn.Softmax(-1))
+    found = netproof.certify(network, [[0.5, 0.5], [0.25, 0.5]], [0, 0], "0.1", certificates=tmp_path, timeout=60)
+    assert [(image.certificate or {})["checked"] for image in found] == [True, True]
+
+
+def test_another_reading_of_a_network_is_no_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both readings of the file differ, the certificate would say nothing of what was searched."""
+    monkeypatch.setattr("netproof.api.Run.decide", None)
+    monkeypatch.setattr("npcheck.network.Network.values", lambda self, points: [np.zeros((len(points), 3))])
+    with pytest.raises(UsageError, match="npcheck reads another function"):
+        netproof.verify(module(), REGION, label=0, certificate=tmp_path / "c.npcert")
+    assert names(tmp_path) == []
 
 
 def test_of_another_question_a_certificate_proves_nothing(tmp_path: Path) -> None:

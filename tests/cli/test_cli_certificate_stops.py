@@ -136,8 +136,6 @@ def test_ctrl_c_in_a_campaign_keeps_the_proof_and_a_rerun_makes_the_certificate(
     code, _, err = ended(start("", *BENCH, cwd=folder))
     assert (code, "accepts the certificates of 1 of 1 proofs" in err) == (0, True)
     assert left(folder) == {"m--p--auto.npcert"}
-    code, _, err = ended(start("", *BENCH, cwd=folder))
-    assert (code, "1 of 1 were there already" in err) == (0, True)
 
 
 def test_what_kill_9_leaves_behind_goes_with_the_next_run(folder: Path) -> None:

@@ -1,8 +1,9 @@
-"""Layers that are not affine, as lines in t: where they bend, and which line counts between the bends."""
+"""Layers that are not affine, as lines in t: where they bend, and which line counts between; smooth ones at a point."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -59,3 +60,12 @@ def windows(layer: Layer, source: Layer) -> list[list[int]]:
         ]
         found.append([int(place[(channel, *at)]) for at in product(*reach)])
     return found
+
+
+def curve(kind: str, h: Fraction) -> Fraction:
+    """Sigmoid or Tanh, to 60 digits."""
+    digits = Context(prec=70)
+    scale = -2 if kind == "tanh" else -1
+    power = digits.exp(digits.divide(Decimal(scale * h.numerator), Decimal(h.denominator)))
+    sigmoid = Fraction(digits.divide(Decimal(1), digits.add(Decimal(1), power)))
+    return 2 * sigmoid - 1 if kind == "tanh" else sigmoid

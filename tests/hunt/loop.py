@@ -52,7 +52,9 @@ class Tally:
 
     def table(self) -> str:
         lines = self._searches() if self.runs else []
-        lines += [self.certificates.table()] if self.certificates.certificates else []
+        counts = self.certificates
+        if counts.certificates:  # beside other questions they are too few for a table
+            lines.append(counts.line() if self.runs else counts.table())
         lines += [f"{plant:20} {outcome:50} {n:>7}" for (plant, outcome), n in sorted(self.plants.items())]
         return "\n".join([*lines, f"faults: {dict(self.faults) or 'none'}"])
 

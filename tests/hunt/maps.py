@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hunt.bends import bent
-from hunt.network import BENDS, Layer, Network
+from hunt.bends import bent, curve
+from hunt.network import BENDS, SMOOTH, Layer, Network
 
 
 class Sum(NamedTuple):
@@ -27,17 +27,21 @@ Sums = tuple[Sum, ...]  # one an element of the layer
 def sums_of(network: Network) -> list[Sums | None]:
     """By layer, its sums; None for the input and what is not affine."""
     return [
-        None if layer.kind in ("input", *BENDS) else _READ[layer.kind](layer, [network[i] for i in layer.inputs])
+        None
+        if layer.kind in ("input", *BENDS, *SMOOTH)
+        else _READ[layer.kind](layer, [network[i] for i in layer.inputs])
         for layer in network
     ]
 
 
 def values_at(network: Network, sums: Sequence[Sums | None], x: Sequence[Fraction]) -> list[list[Fraction]]:
-    """Every layer at the input x, without rounding."""
+    """Every layer at the input x, without rounding; of smooth ones to 60 digits."""
     values: list[list[Fraction]] = []
     for layer, own in zip(network, sums, strict=True):
         if layer.kind == "input":
             values.append(list(x))
+        elif layer.kind in SMOOTH:
+            values.append([curve(layer.kind, h) for h in values[layer.inputs[0]]])
         elif own is None:
             (source,) = layer.inputs
             constants = [(Fraction(0), value) for value in values[source]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hunt.bends import slope_below, windows
 from hunt.maps import Sums, sums_of
-from hunt.network import BENDS, HINGES, Builder, Layer, Network
+from hunt.network import BENDS, HINGES, SMOOTH, Builder, Layer, Network
 
 LEAKS = (0.0625, 0.1, 0.3, 0.9)
 GRID = 33  # values of t that biases are chosen by
@@ -63,7 +63,7 @@ class Grower(Builder):
 
     def _extend(self, place: int) -> None:
         layer = self.layers[place]
-        if layer.kind in BENDS:
+        if layer.kind in BENDS + SMOOTH:
             self.values.append(_bent(layer, self.layers[layer.inputs[0]], self.values[layer.inputs[0]]))
             return
         own = _sums_alone(self.layers, place)
@@ -76,6 +76,8 @@ class Grower(Builder):
 
 
 def _bent(layer: Layer, source: Layer, h: np.ndarray) -> np.ndarray:
+    if layer.kind in SMOOTH:
+        return np.tanh(h) if layer.kind == "tanh" else 1 / (1 + np.exp(-h))
     if layer.kind == "abs":
         return np.abs(h)
     if layer.kind == "clip":

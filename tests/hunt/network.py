@@ -23,13 +23,16 @@ OPERATORS = {
     "abs": "Abs",
     "clip": "Clip",
     "peak": "MaxPool",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
     "add": "Add",
     "sub": "Sub",
     "concat": "Concat",
     "reshape": "Reshape",
 }
 HINGES = ("relu", "leaky")
-BENDS = (*HINGES, "abs", "clip", "peak")  # what is not affine
+BENDS = (*HINGES, "abs", "clip", "peak")  # what is not affine, but piecewise
+SMOOTH = ("sigmoid", "tanh")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +117,9 @@ class Builder:
 
     def abs(self, place: int) -> int:
         return self._add("abs", (place,), self.layers[place].shape)
+
+    def smooth(self, place: int, kind: str) -> int:
+        return self._add(kind, (place,), self.layers[place].shape)
 
     def clip(self, place: int, low: float, high: float) -> int:
         ends = single(np.array(low)), single(np.array(high))

@@ -68,7 +68,7 @@ class Question:
 
     @cached_property
     def has_text(self) -> bool:
-        """VNN-LIB has no word for a ball."""
+        """Whether it is asked as text; balls are asked as a Property, and ℓ1 balls have no text."""
         return all(d.inputs.centre is None for d in self.disjuncts)
 
     def property(self) -> netproof.Property:
@@ -106,11 +106,18 @@ class Question:
 
 
 def _bounds(inputs: InputSet) -> list[str]:
-    return [
+    bounds = [
         f"({sign} X_{i} {number(side[i])})"
         for i in range(len(inputs.lower))
         for sign, side in ((">=", inputs.lower), ("<=", inputs.upper))
     ]
+    if inputs.centre is None:
+        return bounds
+    if inputs.p != 2:
+        raise ValueError("VNN-LIB has no short form of an ℓ1 ball")
+    away = [f"(- X_{i} {number(c)})" for i, c in enumerate(inputs.centre)]
+    squares = " ".join(f"(* {one} {one})" for one in away)
+    return [*bounds, f"(<= (+ {squares}) {number(inputs.radius**2)})"]
 
 
 def _row(row: Row) -> str:

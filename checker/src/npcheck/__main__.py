@@ -2,7 +2,7 @@
 
 With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid or violated, 1
 invalid or not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130 after
-Ctrl-C, 141 where nobody reads the answer.
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from npcheck.check import At, Checked, check
 from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
-OPERATORS = ("relu", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
+OPERATORS = ("relu", "argmax", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
 EVERY = 2.0  # seconds between two lines of progress
 LONGEST = 1000  # line
 
@@ -63,18 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.exact and given.jobs > 1:
         parser.error("--exact follows the one process that checks: leave out --jobs")
     try:
-        return _answered(given)
-    except BrokenPipeError:  # who reads the answer has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-
-
-def _answered(given: argparse.Namespace) -> int:
-    """Say the answer, or why there is none; return the exit code."""
-    try:
         return _witness(given) if is_witness(given.certificate) else _certificate(given)
     except Invalid as fault:
-        print(f"invalid\n{clean(str(fault))}", flush=True)
+        _say("invalid", clean(str(fault)))
         return 1
     except Refused as reason:
         print(f"npcheck: {clean(str(reason))}", file=sys.stderr)
@@ -85,12 +76,18 @@ def _answered(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("npcheck: interrupted: nothing was decided", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        raise
     except Exception:  # a fault of npcheck, which must not look like one of the certificate
         traceback.print_exc()
         print("npcheck: this is a fault of npcheck: nothing was decided", file=sys.stderr)
         return 2
+
+
+def _say(*lines: str) -> None:
+    """Write an answer to stdout; who reads it may have seen enough after the first line."""
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _certificate(given: argparse.Namespace) -> int:
@@ -98,7 +95,7 @@ def _certificate(given: argparse.Namespace) -> int:
     progress = Progress(given.quiet)
     options = {"exact": given.exact, "seed": given.seed, "jobs": given.jobs, "only": given.only}
     checked = check(given.certificate, given.model, given.spec, progress, **options)
-    print("\n".join(["valid", *_shown(checked)]), flush=True)
+    _say("valid", *_shown(checked))
     return 0
 
 
@@ -108,8 +105,7 @@ def _witness(given: argparse.Namespace) -> int:
         raise Refused("--only is about the operators that a proof rests on, and this is a counterexample")
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
-    lines = [answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}"]
-    print("\n".join(lines), flush=True)
+    _say(answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}")
     return 0 if judged.violated else 1
 
 
@@ -130,7 +126,10 @@ def _shown(checked: Checked) -> list[str]:
         lines.append(
             f"{_counted(checked.exact[0], 'leaf', 'leaves')} and {_counted(checked.exact[1], 'bound')} of neurons, "
             f"chosen at random (seed {checked.seed}), held in exact arithmetic too"
+            + (", planes of operators taken as they are" if checked.operators else "")
         )
+    if checked.balls:
+        lines.append(f"{checked.balls} of the disjuncts lie in a ball, too: in its exact points, rounded outward")
     if checked.empty:
         lines.append(
             f"{checked.empty} of the disjuncts have an input whose lower end is above its upper end: they are empty"
@@ -166,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
-        "counterexample, as text, that it does not.",
+        "counterexample, as text or .npy, that it does not.",
         epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
         "be .gz.",
     )

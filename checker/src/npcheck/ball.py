@@ -20,7 +20,10 @@ pays four times for all of it, as g has more than n + 64 terms. A product with r
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +38,17 @@ class Ball:
     inputs: NDArray[np.int64]  # (k,)
     centre: Array  # (k,)
     radius: float
+
+    @classmethod
+    def around(cls, inputs: Sequence[int], centre: Sequence[Fraction], square: Fraction) -> Ball:
+        """Return a ball that contains one of exact numbers: its centre is moved to float64, and it grows by that."""
+        near = [float(c) for c in centre]
+        moved = sum(((Fraction(x) - c) ** 2 for x, c in zip(near, centre, strict=True)), Fraction(0))
+        radius = root_above(square) + root_above(moved)
+        rounded = float(radius)
+        if Fraction(rounded) < radius:
+            rounded = float(np.nextafter(rounded, np.inf))
+        return cls(np.array(inputs, dtype=np.int64), np.array(near) + 0.0, rounded)
 
     @property
     def key(self) -> bytes:
@@ -68,6 +82,16 @@ class Ball:
         sphere = self.centre - self.radius * u / np.where(norm > 0.0, norm, 1.0)
         points[:, self.inputs] = np.where(v[:, self.inputs] == 0.0, sphere, points[:, self.inputs])
         return points
+
+
+def root_above(square: Fraction) -> Fraction:
+    """Return a number that is not below the root of another, and above it by at most 2^-120 of it."""
+    wanted = square.numerator * square.denominator
+    shift = max(0, 128 - wanted.bit_length() // 2)
+    root = math.isqrt(wanted << 2 * shift)
+    if root * root < wanted << 2 * shift:
+        root += 1
+    return Fraction(root, square.denominator << shift)
 
 
 def _norm(u: Array) -> Array:

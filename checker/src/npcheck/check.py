@@ -33,6 +33,7 @@ class Checked:
     targets: int  # disjuncts of the specification
     empty: int  # of them those that no input can be in
     pinned: int  # inputs with one value
+    balls: int  # disjuncts with one
     leaves: int
     exact: tuple[int, int] | None = None  # leaves and neurons' bounds that were done again in exact arithmetic
     seed: int = 0  # what they were chosen by
@@ -93,10 +94,8 @@ def check(
         def tell(what: str, leaves: int) -> None:
             progress(At(what, leaves, min(stream.read_of_file / size, 1.0) if size > 0 else 0.0))
 
-        with (
-            _jobs(network, tell, jobs) as workers,
-            np.errstate(all="ignore"),
-        ):  # what is not a number proves nothing: see `bound`
+        # What is not a number proves nothing: see `bound`.
+        with np.errstate(all="ignore"), _jobs(network, tell, jobs) as workers:
             try:
                 leaves = sum(check_region(network, region, stream, workers, sample) for region in statement.regions)
             except Invalid:  # perhaps of what was read, before all that comes earlier was checked
@@ -107,7 +106,8 @@ def check(
     if sample is not None:
         sample.check(tell)
         again = len(sample.leaves.kept), len(sample.neurons.kept)
-    counts = statement.targets, len(statement.empty), statement.pinned, leaves
+    balls = sum(disjunct.ball is not None for disjunct in question.disjuncts)
+    counts = statement.targets, len(statement.empty), statement.pinned, balls, leaves
     return Checked(of_model, of_spec, *counts, again, seed, maps, tuple(sorted(set(network.nonlinear.values()))))
 
 

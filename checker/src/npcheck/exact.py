@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npcheck.ball import Ball
+from npcheck.ball import Ball, root_above
 from npcheck.bound import Form, Ranges
 from npcheck.errors import Invalid
 from npcheck.network import Affine, Convolution, Linear, Network, Nonlinear, Plane, Relu, Scale, Sum, Take
-from npcheck.statement import Array, root_above
+from npcheck.statement import Array
 from npcheck.vnnlib_file import Question, Row
 
 Integers = NDArray[np.object_]

@@ -3,9 +3,6 @@
 Each worker has a pipe of its own and computes what comes out of it, one piece after the other. Pieces are dealt to the
 workers in turn, and their bounds are taken back in the same order. Few pieces wait for a worker, so memory is bounded
 by the number of workers. A worker whose pipe ends has nobody left to work for, and ends too.
-
-A thread of each worker reads what comes out of the pipe while pieces are computed. So a send to a worker never waits
-for one of its answers to be read: both would wait for ever where both are longer than a pipe holds.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import queue
 import signal
 import threading
 import traceback
@@ -21,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
@@ -143,14 +140,12 @@ class _Worker:
 def _work(pipe: Connection, network: Network) -> None:
     """Compute pieces until nobody is left to send any: what one process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the other process's business, which ends this one
+    # Pieces are taken from the pipe even while an answer waits to be read: else each side might wait for the other.
+    waiting: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, waiting), daemon=True).start()
     known = Ranges([], [])
-    come: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(pipe, come), daemon=True).start()
     with np.errstate(all="ignore"):
-        while True:
-            data = come.get()
-            if data is None:
-                return
+        while (data := waiting.get()) is not None:
             try:
                 piece = pickle.loads(data)
                 if isinstance(piece, Ranges):
@@ -167,13 +162,13 @@ def _work(pipe: Connection, network: Network) -> None:
                 return
 
 
-def _read(pipe: Connection, come: queue.SimpleQueue[bytes | None]) -> None:
-    """Hand on what comes out of a pipe; None at its end."""
+def _receive(pipe: Connection, waiting: SimpleQueue[bytes | None]) -> None:
+    """Take what is sent; None in the end."""
     try:
         while True:
-            come.put(pipe.recv_bytes())
+            waiting.put(pipe.recv_bytes())
     except (EOFError, OSError, MemoryError):
-        come.put(None)
+        waiting.put(None)
 
 
 @contextmanager

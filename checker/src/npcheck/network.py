@@ -453,11 +453,11 @@ class Node:
 
 @dataclass(frozen=True)
 class OrderMap:
-    """A node that is the softmax of another, or its logarithm, over vectors of `width` entries one behind the other."""
+    """A node that is a function of vectors of `width` entries, which lie one behind the other in another node."""
 
+    kind: str  # softmax, log softmax, or argmax: the first, or the last, of the largest entries
     source: int
     width: int
-    log: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,7 @@ class Builder:
         self.nodes: list[Node] = []
         self.maps: dict[int, OrderMap] = {}  # by node
         self.uncut: set[int] = set()
+        self.whole: set[int] = set()  # nodes whose values the file has as integers
         self._left = MOST_COMPUTED
 
     def spend(self, shape: Sequence[int]) -> None:

@@ -18,6 +18,8 @@ from npcheck.onnx_smooth import SMOOTH
 
 OPSETS = range(7, 26)  # the versions of ONNX's operators whose differences are known here
 
+MOVES = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
 
 def read_network(data: bytes) -> Network:
     """Read the bytes of an ONNX file; `Refused` says what in it is not known here."""
@@ -55,12 +57,17 @@ def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Bui
         if name and name not in known:
             raise Refused(f"it reads {name!r}, which no node before it makes")
         inputs.append(known[name] if name else None)
+    whole = any(isinstance(value, Variable) and value.place in builder.whole for value in inputs)
+    if whole and node.op not in MOVES:
+        raise Refused("it computes with integers that depend on the input")
     call = Call(node, opset, inputs, builder)
     result = translation(call)
     call.finish()
     results = result if isinstance(result, list) else [result]
     for value in results:
         _require_few_axes(value.shape)
+    if whole:
+        builder.whole.update(value.place for value in results if isinstance(value, Variable))
     # Further outputs (the mask of a Dropout, say) are not made: a node that reads one of them will be refused.
     for name, value in zip(node.outputs, results, strict=False):
         if name in known:

@@ -18,11 +18,14 @@ import numpy as np
 
 from npcheck.errors import Refused
 from npcheck.exponential import Exp, Log, Sigmoid, Softplus
+from npcheck.last import ArgMax
 from npcheck.network import Linear, OrderMap, Scale
-from npcheck.onnx_call import Call, Value, Variable
+from npcheck.onnx_call import Call, Value, Variable, places
 from npcheck.onnx_operators import axis_of, multiplied, shifted
 from npcheck.product import Reciprocal, Root
 from npcheck.smooth import Curve
+
+MOST_PLACES = 1 << 10
 
 
 def _curve(op: type[Curve]) -> Callable[[Call], Value]:
@@ -115,8 +118,8 @@ def _over_last(call: Call, x: Variable, log: bool) -> Variable:
         raise Refused("a vector of one entry is not supported")
     shape = (*x.shape, width - 1)
     call.builder.spend(shape)
-    places = np.arange(width - 1)
-    others = places + (places >= np.arange(width)[:, None])  # row i has all but i
+    fewer = np.arange(width - 1)
+    others = fewer + (fewer >= np.arange(width)[:, None])  # row i has all but i
     minuend = call.look(x, lambda entries: entries[..., others])
     subtrahend = call.look(x, lambda entries: np.broadcast_to(entries[..., None], shape))
     raised = call.emit(Exp(), [call.sum(minuend, subtrahend, -1)], shape)
@@ -126,11 +129,30 @@ def _over_last(call: Call, x: Variable, log: bool) -> Variable:
         result = _scaled(call, call.emit(Log(), [total], x.shape), -1.0)
     else:
         result = call.emit(Reciprocal(), [total], x.shape)
-    call.builder.maps[result.place] = OrderMap(x.place, width, log)
+    call.builder.maps[result.place] = OrderMap("log softmax" if log else "softmax", x.place, width)
     return result
 
 
+def _arg_max(call: Call) -> Value:
+    """Translate the place of the largest entry; its vectors' entries become operands."""
+    call.at_most(1)
+    x = call.variable(0)
+    axis = axis_of(call.integer("axis", 0), len(x.shape))
+    keep, last = call.flag("keepdims", True), call.flag("select_last_index")
+    width = x.shape[axis]
+    if width > MOST_PLACES:
+        raise Refused(f"more than {MOST_PLACES} entries are not compared")
+    moved = call.look(x, lambda entries: np.moveaxis(entries, axis, -1))
+    entries = np.moveaxis(places(moved), -1, 0)
+    operands = [call.take(part, [moved]) for part in entries]
+    result = call.emit(ArgMax(width, last), operands, moved.shape[:-1])
+    call.builder.whole.add(result.place)
+    call.builder.maps[result.place] = OrderMap("argmax, last" if last else "argmax", moved.place, width)
+    return Variable(result.place, tuple(1 if i == axis else n for i, n in enumerate(x.shape) if keep or i != axis))
+
+
 SMOOTH: dict[str, Callable[[Call], Value]] = {
+    "ArgMax": _arg_max,
     "Elu": _elu,
     "Exp": _curve(Exp),
     "HardSigmoid": _hard_sigmoid,

@@ -151,17 +151,17 @@ def _check_tree(walk: Walk, goal: tuple[str, Callable[[Batch, Network, Ranges], 
     """Check that bounds of every leaf are above a number; return how many leaves there are."""
     name, bounds_of_batch, least = goal
     for batch in walk.batches():
-        jobs.do(partial(bounds_of_batch, batch), partial(_demand, jobs, name, batch.leaves[0].number, least))
+        numbers = range(walk.leaves - len(batch.leaves), walk.leaves)
+        jobs.do(partial(bounds_of_batch, batch), partial(_demand, jobs, name, numbers, least))
     return walk.leaves
 
 
-def _demand(jobs: Jobs, name: str, first: int, least: float, bounds: Array) -> None:
-    """Demand that bounds of leaves with these numbers are above a number."""
-    enough = bounds > least
-    if not enough.all():
-        place = int(np.argmin(enough))
-        raise Invalid(f"{name}: leaf {first + place} is not shown: {bounds[place]:.6g} is not above {least:g}")
-    jobs.tell(name, len(bounds))
+def _demand(jobs: Jobs, name: str, leaves: range, least: float, bounds: Array) -> None:
+    """Demand that the bound of each of these leaves is above a number."""
+    for leaf, bound in zip(leaves, bounds.tolist(), strict=True):
+        if not bound > least:
+            raise Invalid(f"{name}: leaf {leaf} is not shown: {bound:.6g} is not above {least:g}")
+    jobs.tell(name, len(leaves))
 
 
 def _bounds_of_leaves(packed: Packed, rows: Rows, output: int, batch: Batch, network: Network, known: Ranges) -> Array:

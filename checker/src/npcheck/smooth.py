@@ -45,7 +45,8 @@ from npcheck.statement import Array
 Pair = tuple[Array, Array]  # of bounds
 At = Callable[[Array], "Enclosure"]
 
-HALVINGS = 24  # of the part on which a line may touch
+HALVINGS = 16  # of the part on which a line may touch
+ENTRIES = 1 << 14  # whose lines are computed at once: more need memory and are no faster
 
 
 def below(x: Array) -> Array:
@@ -105,15 +106,29 @@ class Curve(Nonlinear):
         return self.at(values[0]).guess[0]
 
     def planes(self, lows: Sequence[Array], highs: Sequence[Array]) -> Planes:
-        (low,), (high,) = lows, highs
-        least, most = self.interval(lows, highs)
+        low, high = np.broadcast_arrays(lows[0], highs[0])
+        floor, under, roof, over = (np.empty(low.shape) for _ in range(4))
+        width = max(1, ENTRIES // len(low))
+        for begin in range(0, low.shape[1], width):
+            some = np.s_[:, begin : begin + width]
+            floor[some], under[some], roof[some], over[some] = self._lines(low[some], high[some])
+        return Planes(Plane((floor,), under), Plane((roof,), over))
+
+    def _lines(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
+        """Return slope and constant of the line below, and of the line above."""
+        least, most = self.interval([low], [high])
         lined = np.isfinite(low) & np.isfinite(high) & (low <= high) & self.is_defined(low, high)
         left, right = np.where(lined, low, 1.0), np.where(lined, high, 1.0)  # 1: defined everywhere
         bend = self.bends(left, right)
         floor, under = _line_below(self.at, left, right, bend)
         roof, over = _line_below(lambda x: self.at(-x).mirrored(), -right, -left, -bend)
-        under, over = np.where(lined, under, least), np.where(lined, -over, most)
-        return Planes(Plane((np.where(lined, floor, 0.0),), under), Plane((np.where(lined, roof, 0.0),), over))
+        level = np.zeros_like(left)
+        return (
+            np.where(lined, floor, level),
+            np.where(lined, under, least),
+            np.where(lined, roof, level),
+            np.where(lined, -over, most),
+        )
 
 
 def _line_below(at: At, low: Array, high: Array, bend: Array) -> Pair:

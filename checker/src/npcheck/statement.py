@@ -9,7 +9,6 @@ for each disjunct it is enough to divide the box into parts, and to show on each
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -130,7 +129,7 @@ class _Ends:
         return cls(
             outward(disjunct.lower, up=False),
             outward(disjunct.upper, up=True),
-            None if disjunct.ball is None or disjunct.ball.square < 0 else ball_around(disjunct.ball),
+            None if disjunct.ball is None or disjunct.ball.square < 0 else _ball(disjunct.ball),
             any(low > high for low, high in ends) or (disjunct.ball is not None and disjunct.ball.square < 0),
             np.array([low == high for low, high in ends], dtype=bool),
         )
@@ -149,25 +148,11 @@ def outward(numbers: Sequence[Fraction], *, up: bool) -> Array:
     return bounds + 0.0  # so that −0 is 0, and equal boxes have equal bits
 
 
-def ball_around(exact: vnnlib_file.Ball) -> Ball:
-    """Return a ball in float64 that contains one: its centre is moved to float64, and the radius is larger by that."""
-    centre = [_float(c) for c in exact.centre]
-    moved = sum(((Fraction(near) - c) ** 2 for near, c in zip(centre, exact.centre, strict=True)), Fraction(0))
-    radius = root_above(exact.square) + root_above(moved)
-    near = _float(radius)
-    if Fraction(near) < radius:
-        near = float(np.nextafter(near, np.inf))
-    return Ball(np.array(exact.inputs, dtype=np.int64), np.array(centre) + 0.0, near)
-
-
-def root_above(square: Fraction) -> Fraction:
-    """Return a number that is not below the root of another, and above it by at most 2^-120 of it."""
-    wanted = square.numerator * square.denominator
-    shift = max(0, 128 - wanted.bit_length() // 2)
-    root = math.isqrt(wanted << 2 * shift)
-    if root * root < wanted << 2 * shift:
-        root += 1
-    return Fraction(root, square.denominator << shift)
+def _ball(exact: vnnlib_file.Ball) -> Ball:
+    """Return a ball in float64 that contains one."""
+    if max(map(abs, exact.centre)) > LARGEST or exact.square > Fraction(LARGEST) ** 2:
+        raise Refused("the specification has a number beyond 2^100")
+    return Ball.around(exact.inputs, exact.centre, exact.square)
 
 
 def _require_tame(question: Question) -> None:

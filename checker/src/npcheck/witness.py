@@ -1,6 +1,8 @@
-"""A counterexample, as text: whether the real-valued network breaks the specification at this point.
+"""A counterexample: whether the real-valued network breaks the specification at this point.
 
     witness = ["sat"] ( (X_0 number) … (X_n number) (Y_0 number) … )
+
+or numpy's file of an array, with the numbers of X alone.
 
 A specification describes violations. A point breaks it if it lies in the set of some disjunct, exactly as written, and
 all rows of that disjunct hold there for the network's outputs. The numbers of X stand for floats of the type that the
@@ -30,7 +32,10 @@ from npcheck.values import Enclosed, enclosed_values, exact_values
 from npcheck.vnnlib_file import Disjunct, Question, Row, number, read_question
 
 MOST_TEXT = 1 << 25  # bytes
-_BEGIN = re.compile(rb"\s*(sat\b|\()")
+_BEGIN = re.compile(rb"\s*(sat\b|\()|\x93NUMPY")
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '(<f4|<f8)', 'fortran_order': False, 'shape': \([0-9, ]*\), \} *\n", re.DOTALL
+)
 _PAIR = re.compile(r"\(\s*([XY])_(0|[1-9][0-9]{0,8})\s+([^\s()]+)\s*\)")
 
 
@@ -54,7 +59,15 @@ class Witness:
 
 
 def read_witness(data: bytes) -> Witness:
-    """Read the text of a witness."""
+    """Read a witness."""
+    array = _ARRAY.match(data)
+    if array is not None:
+        rest = data[array.end() :]
+        if int.from_bytes(array[1], "little") + 10 != array.end() or len(rest) % int(array[2][2:]):
+            raise Refused("this is no witness: the array is damaged")
+        return Witness(_fractions(np.frombuffer(rest, array[2].decode()).astype(np.float64)), [])
+    if data.startswith(b"\x93NUMPY"):
+        raise Refused("only arrays of float32 and float64 in C order are witnesses")
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -80,6 +93,12 @@ def read_witness(data: bytes) -> Witness:
         sides[side].append(value)
         at = pair.end()
     return Witness(sides["X"], sides["Y"])
+
+
+def _fractions(values: Array) -> list[Fraction]:
+    if not np.isfinite(values).all():
+        raise Refused("this is no witness: a number is not finite")
+    return [Fraction(value) for value in values.tolist()]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from netproof.bounds.confirm import confirm, confirm_past, mark_empty
 from netproof.bounds.domains import Domains
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear.memory import entries_at_once
-from netproof.bounds.neurons.each import Deepen
+from netproof.bounds.neurons.each import Beside, Deepen
 from netproof.bounds.neurons.planed import planed
 from netproof.bounds.neurons.rebound import rebound
 from netproof.bounds.neurons.refine import in_time
@@ -94,7 +94,7 @@ class Beta(Bounder):
     ) -> Root | None:
         if self.neuron_steps and len(root.graph32.layers) > 1:
             schedule = Schedule(self.neuron_steps, self.rate, planes=self.planes)
-            new = build_root(root.problem, root.device, schedule, deadline, root.confirmed, deepen, recorder=recorder)
+            new = build_root(root.problem, root.device, schedule, deadline, root.confirmed, Beside(deepen, recorder))
             return None if new is None else self._planed(new, targets, deadline) or new
         return self._planed(root, targets, deadline) if root.planes is None else None
 

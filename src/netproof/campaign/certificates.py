@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.certificate.destination import SUFFIX, Destination
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import Certificate, reason_of
 from netproof.core.reasons import INTERRUPTED
 from netproof.errors import UsageError
 
@@ -37,7 +37,7 @@ def destination(job: Job, worker: int) -> Destination:
     names = [name.removesuffix(".gz").removesuffix(f".{kind}").removeprefix(f"{kind}/") for name, kind in parts]
     name = "--".join([*names, job.method])
     name = _short(name.replace("/", "_").replace(" ", "_"))
-    files = (None if instance.networks else instance.onnx, instance.vnnlib)
+    files = (None if len(instance.networks) > 1 else instance.onnx, instance.vnnlib)
     room = wish.room / str(worker)
     return Destination(folder / f"{name}{SUFFIX}", room, wish.seconds, wish.check, False, *files)
 
@@ -69,7 +69,7 @@ class Unpaid(Destination):
         try:
             return super().begin(model, spec, network, property)
         except (UsageError, MemoryError) as error:
-            why = str(error) or "memory ran out"
+            why = reason_of(error) if isinstance(error, UsageError) else "memory ran out"
             return NoRecording(Certificate(str(self.path), reason=why, limit=self.seconds))
         finally:
             took = time.monotonic() - began
@@ -83,4 +83,4 @@ def certify(job: worker.Job, *, where: Destination) -> dict[str, Any]:
         request = where.request()
         return request.finish(request.subject()).to_dict()
     except UsageError as error:
-        return unfinished(where.path, str(error), where.seconds)
+        return unfinished(where.path, reason_of(error), where.seconds)

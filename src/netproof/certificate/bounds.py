@@ -88,7 +88,7 @@ def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, rung:
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
-            bounder = _Bounder(network, node, begin, ranges, packed, region, deadline, told)
+            bounder = _Bounder(Known(network, packed, ranges, region, deadline), node, begin, told)
             section = bounder.section(rung)
             packed = Packed((*packed.nodes, node), (*packed.neurons, section.unstable.nonzero()[0]))
             sections.append(section)
@@ -101,20 +101,10 @@ def neuron_bounds_of(network: Network, region: Region, deadline: Deadline, rung:
 class _Bounder:
     """Bounds the neurons of one node."""
 
-    def __init__(
-        self,
-        network: Network,
-        node: int,
-        begin: int,
-        ranges: Ranges,
-        before: Packed,
-        region: Region,
-        deadline: Deadline,
-        told: Sides,
-    ) -> None:
-        self._network, self._node, self._begin, self._ranges, self._before = network, node, begin, ranges, before
-        self._region, self._deadline, self._told = region, deadline, told
-        size = network.nodes[node].size
+    def __init__(self, before: Known, node: int, begin: int, told: Sides) -> None:
+        self._all, self._node, self._begin, self._told = before, node, begin, told
+        self._network, self._ranges, self._before = before.network, before.ranges, before.packed
+        size = self._network.nodes[node].size
         codes = np.full(size, INTERVAL, dtype=np.uint8), np.full(size, INTERVAL, dtype=np.uint8)
         self._section = Section(size, codes, ({}, {}), ({}, {}), np.zeros(size, dtype=np.bool_))
 
@@ -197,7 +187,7 @@ class _Bounder:
 
     def _climbed(self, neurons: Places, sign: float) -> Array:
         """Return the best slopes found for the bounds of some neurons (neuron, packed before), as they are stored."""
-        if self._deadline.expired:
+        if self._all.deadline.expired:
             raise DeadlineExpired
         ranges, node = self._ranges, self._node
         seeds = np.zeros((len(neurons), self._network.nodes[node].size))
@@ -215,8 +205,7 @@ class _Bounder:
     def _by_trees(self) -> None:
         """Bound by trees what is doubtful even so, as the search did, where that gains."""
         low, high = (side.copy() for side in self._known)
-        known = Known(self._network, self._before, self._ranges, self._region, self._deadline)
-        for wish, claim in claims(known, self._node, self._wishes(low[0], high[0])):
+        for wish, claim in claims(self._all, self._node, self._wishes(low[0], high[0])):
             neuron, place = wish.neuron, int(wish.above)
             now = -high[0, neuron] if wish.above else low[0, neuron]
             if claim.least - now <= TREE_GAIN * (high[0, neuron] - low[0, neuron]) and claim.least < 0.0:

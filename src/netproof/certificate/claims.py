@@ -25,6 +25,7 @@ from npcheck.statement import Array, Region
 from npcheck.tree import NEURON, Packed
 
 AT_ONCE = 2048  # leaves whose numbers are in memory
+MARGIN = 1e-6  # by which a claim is less than what its tree shows: other batches round in other ways
 SOME = 8  # splits, beside one for each leaf that the search had, to show what is wished for
 
 
@@ -186,7 +187,7 @@ def _leaves(part: Part) -> list[Part]:
 
 def _claim(order: list[int | Part], least: float) -> Claim:
     """Write a tree; what it claims is less than its least bound, and 0 where that settles the neuron's sign."""
-    claim = np.nextafter(np.nextafter(np.float32(least), np.float32(-np.inf)), np.float32(-np.inf))
+    claim = np.float32(least - MARGIN * (1.0 + abs(least)))
     raw, leaves = Raw(), 0
     for one in order:
         if isinstance(one, Part):

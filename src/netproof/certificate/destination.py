@@ -39,7 +39,7 @@ class Destination:
         from netproof.certificate.installed import require_npcheck
 
         require_npcheck()
-        from netproof.certificate.question import Question, may_replace
+        from netproof.certificate.question import Question, check_alike, may_replace
         from netproof.certificate.record import Recording
 
         question = Question.of(self.model or model, self.spec or spec, network, property)
@@ -56,8 +56,11 @@ class Destination:
                     file=str(name),
                     remedy="give the certificate another name",
                 )
+        request = self.request(*files)
         try:
-            return Recording.of(self.request(*files))
+            subject = request.subject()
+            check_alike(network, subject)
+            return Recording.of(request, subject)
         except UsageError as error:  # files of the folder are not for people
             said = error.message.replace(str(self.folder / MODEL), network.path)
             error.message = said.replace(str(self.folder / SPEC), "the question in VNN-LIB")

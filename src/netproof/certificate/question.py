@@ -15,21 +15,28 @@ from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from onnx import helper, numpy_helper
 
 from netproof.certificate.destination import MODEL, SPEC
+from netproof.certificate.state import REFUSED, WITHOUT
+from netproof.certificate.write import Subject
 from netproof.core.files import find_file, sha256
 from netproof.errors import UsageError
 from netproof.model.combined import AnyNetwork
+from netproof.model.evaluate import evaluate
 from netproof.model.network import Network
 from netproof.model.origin.trace import TensorInfo
+from netproof.numerics import generator
 from netproof.problem.property import Box, Property
 from netproof.problem.vnnlib.writer import version_1
 
 MARK = "written by netproof beside a certificate"
+LEGEND = "; X_i: the inputs, Y_i: the outputs, in the order of the tensors' entries; what is asserted is a violation"
 KEY = "netproof"  # of the mark among the metadata of an ONNX file
 INPUTS, OUTPUTS = "netproof_inputs", "netproof_outputs"  # of a written model, where they are made of several
-WITHOUT = "without a certificate there may be an answer"
+POINTS = 3  # of the input set, at which both readings of a network are compared
+ALIKE = 1e-5  # of the largest value's size, by which they may differ: both are float64
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,26 @@ class Question:
         return _write(folder / SPEC, vnnlib(self.property).encode())
 
 
+def check_alike(network: AnyNetwork, subject: Subject) -> None:
+    """Raise UsageError where npcheck reads another function out of the file than was read here, at a few points.
+
+    No proof rests on it. But a certificate that says nothing of what was asked should not be begun.
+    """
+    size = network.graph.input.size
+    for region in subject.statement.regions[:1]:
+        if len(region.lower) != size or subject.whole.nodes[0].size != size:
+            return  # the question does not fit the network, which the search says
+        share = torch.rand(POINTS, size, generator=generator(0), dtype=torch.float64).numpy()
+        points = region.lower + share * (region.upper - region.lower)
+        inputs = torch.from_numpy(points).reshape(POINTS, *network.graph.input.shape)
+        ours = evaluate(network.graph, inputs)[0].flatten(1).numpy()
+        theirs = subject.whole.values(points)[-1]
+        finite = np.abs(ours[np.isfinite(ours)])
+        away = ALIKE * (1.0 + finite.max(initial=0.0))
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=0.0, atol=away, equal_nan=True):
+            raise _none("npcheck reads another function out of the network's file; please report the model")
+
+
 def vnnlib(property: Property) -> str:
     """Write a property as VNN-LIB 1.0; UsageError where that has no words for it."""
     disjuncts = property.disjuncts
@@ -77,7 +104,7 @@ def vnnlib(property: Property) -> str:
         text = version_1(property, _hull([disjunct.box for disjunct in disjuncts]))
     except UsageError as error:
         raise _none(error.message) from None
-    return f"; {MARK}\n{text}"
+    return f"; {MARK}\n{LEGEND}\n{text}"
 
 
 def may_replace(path: Path) -> bool:
@@ -95,7 +122,7 @@ def may_replace(path: Path) -> bool:
 
 
 def _none(why: str) -> UsageError:
-    return UsageError(f"no certificate can be written: {why}", remedy=WITHOUT)
+    return UsageError(f"{REFUSED}{why}", remedy=WITHOUT)
 
 
 def _is_still(path: Path, hashed: str) -> bool:

@@ -35,13 +35,15 @@ UNKNOWN = -2
 class Recording:
     """Makes the recorder of each problem of a question, all of which keep their hints in one file."""
 
+    hears = True  # whether a search is to tell of what it closes
+
     def __init__(self, request: Request, subject: Subject, writer: SpoolWriter) -> None:
         self._request, self._subject, self._writer = request, subject, writer
 
     @classmethod
-    def of(cls, request: Request) -> Recording:
-        """Begin; UsageError where no certificate can be about the question."""
-        subject = request.subject()
+    def of(cls, request: Request, subject: Subject | None = None) -> Recording:
+        """Begin; UsageError where no certificate can be about the question. subject: its files, if they are read."""
+        subject = subject or request.subject()
         return cls(request, subject, SpoolWriter(request.spool))
 
     def recorder(self, disjuncts: tuple[int, ...]) -> Recorder:
@@ -91,6 +93,8 @@ class _Part(Recording):
 
 class NoRecording(Recording):
     """Stands for the recording of a question that no certificate can be about, and that is searched all the same."""
+
+    hears = False
 
     def __init__(self, why: Certificate) -> None:
         self._why = why

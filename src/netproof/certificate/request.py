@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from netproof.certificate.asking import Tell, ask
 from netproof.certificate.destination import UNFINISHED, beside
 from netproof.certificate.spool import Hints
 from netproof.certificate.state import SECONDS, Certificate
@@ -44,9 +44,16 @@ class Request:
         return Subject.read(self.model, self.spec)
 
     def finish(
-        self, subject: Subject, progress: Progress = lambda done, count: None, hints: Hints | None = None
+        self,
+        subject: Subject,
+        progress: Progress = lambda done, count: None,
+        hints: Hints | None = None,
+        tell: Tell | None = None,
     ) -> Certificate:
-        """Write the certificate, check it, and give it its name, with the files of its question beside it."""
+        """Write the certificate, check it, and give it its name, with the files of its question beside it.
+
+        tell: hears how far a long check is.
+        """
         unfinished = self.path if self.folder is None else self.folder / UNFINISHED
         written = write_certificate(unfinished, subject, hints or self.spool, Deadline(self.seconds), progress)
         if written.reason:
@@ -55,16 +62,15 @@ class Request:
         size, seconds = written.size, written.seconds
         state = Certificate(str(self.path), model, spec, True, written.leaves, size, seconds, limit=self.seconds)
         try:
-            state = self._checked(state, unfinished) if self.check else state
+            state = self._checked(state, unfinished, tell) if self.check else state
         except KeyboardInterrupt:  # it is whole
             state = replace(state, reason=INTERRUPTED)
         return self._named(state, unfinished) if state.written else state
 
-    def _checked(self, state: Certificate, unfinished: Path) -> Certificate:
+    def _checked(self, state: Certificate, unfinished: Path, tell: Tell | None) -> Certificate:
         """Ask npcheck, in a process of its own; one that it refuses does not stay."""
-        command = [sys.executable, "-m", "npcheck", "--quiet", str(unfinished), str(self.model), str(self.spec)]
         try:
-            answer = subprocess.run(command, capture_output=True, text=True, timeout=self.seconds, check=False)
+            answer = ask(unfinished, self.model, self.spec, self.seconds, tell)
         except subprocess.TimeoutExpired:
             return replace(state, reason=f"npcheck did not end in {self.seconds:g} s")
         if answer.returncode == 0:

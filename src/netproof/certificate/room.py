@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from netproof.core.files import is_special
 from netproof.errors import UsageError, of_path
 
 PREFIX = ".netproof-certificate-"
@@ -30,6 +31,8 @@ class Room:
         folder = path.parent
         if not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", file=str(path), remedy="make it, or name another")
+        if path.is_dir() or is_special(path):  # which no file can take the place of
+            raise UsageError("it is no regular file", file=str(path), remedy="give the name of a file")
         return cls.within(folder)
 
     @classmethod

@@ -8,8 +8,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from netproof.core.reasons import INTERRUPTED
+from netproof.errors import NetproofError
 
 SECONDS = 300.0  # for the pass and for the check, each
+
+
+WITHOUT = "without a certificate there may be an answer"  # the remedy of a refusal
+REFUSED = "no certificate can be written: "  # as a refusal begins
+
+
+def reason_of(error: NetproofError) -> str:
+    """Say why there is none, where that is no answer to a command."""
+    return f"{error.file}: {error.message}" if error.file else error.message.removeprefix(REFUSED)
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class Certificate:
         leaves = f"{self.leaves} lea{'f' if self.leaves == 1 else 'ves'}"
         seen = "checked: valid" if self.checked else f"not checked{self._why}"
         stem = os.path.splitext(self.path)[0]
-        also = [file for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
+        also = [os.path.basename(file) for file in (self.model, self.spec) if os.path.splitext(file)[0] == stem]
         names = " with ".join([self.path, *([" and ".join(also)] if also else [])])
         return f"certificate: {names}, {leaves}, {size}, {seen}"
 

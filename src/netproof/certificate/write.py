@@ -19,6 +19,7 @@ from netproof.certificate.bounds import NeuronBounds, Rung, neuron_bounds_of
 from netproof.certificate.boxes import BoxTreeMaker, write_boxes
 from netproof.certificate.leaves import OfRows, Prover, TooWeak, Unprovable
 from netproof.certificate.spool import Hints, Spool
+from netproof.certificate.state import REFUSED, WITHOUT
 from netproof.certificate.tree import TreeMaker
 from netproof.core.deadline import Deadline, DeadlineExpired
 from netproof.errors import UsageError
@@ -34,7 +35,7 @@ INPUTS = 100  # that vary, at most, for a proof over boxes
 NARROW = 1e-6  # share of the widest input, below which one is as good as pinned: its ends were only rounded
 FEW = 16  # inputs that vary, of a network whose operators are not all ReLUs, where splits of neurons may not be enough
 MOST_HOLD = 0.9  # share of the search's sub-domains that must hold as they are, or neurons are bounded better
-SOME, MORE = 16, 1.0  # splits, and more for each of the search's sub-domains, before neurons are bounded better
+SOME, MORE = 16, 0.1  # splits, and more for each of the search's sub-domains, before neurons are bounded better
 
 Progress = Callable[[int, int], None]  # disjuncts done, and how many there are
 
@@ -53,19 +54,20 @@ class Written:
 class Subject:
     """The model and the specification, read as the checker will read them."""
 
-    network: Network
+    network: Network  # before the last maps that can be left out
     statement: Statement
     model: str  # sha256 of the files' content
     spec: str
+    whole: Network  # all of the file's
 
     @classmethod
     def read(cls, model: Path, spec: Path) -> Subject:
         """Read both; UsageError where a certificate cannot be about them, before anything is searched."""
         try:
-            network, of_model = read(model, read_network)
+            whole, of_model = read(model, read_network)
             question, of_spec = read(spec, read_question)
-            network, question, _ = before_last_map(network, question)
-            return cls(network, state(question), of_model, of_spec)
+            network, question, _ = before_last_map(whole, question)
+            return cls(network, state(question), of_model, of_spec, whole)
         except Refused as reason:
             raise _refused(reason) from None
 
@@ -73,14 +75,14 @@ class Subject:
         """Return the same with another specification."""
         try:
             question, of_spec = read(spec, read_question)
-            return replace(self, statement=state(question), spec=of_spec)
+            network, question, _ = before_last_map(self.whole, question)
+            return replace(self, network=network, statement=state(question), spec=of_spec)
         except Refused as reason:
             raise _refused(reason) from None
 
 
 def _refused(reason: Refused) -> UsageError:
-    remedy = "without a certificate there may be an answer"
-    return UsageError(f"no certificate can be written: {reason}", remedy=remedy)
+    return UsageError(f"{REFUSED}{reason}", remedy=WITHOUT)
 
 
 def write_certificate(
@@ -172,8 +174,9 @@ class _RegionWriter:
         """Say whether a disjunct is shown over boxes of the input, and not by splits of neurons."""
         widths = self._region.upper - self._region.lower
         varying = np.count_nonzero(widths > NARROW * widths.max())
-        most = FEW if self._subject.network.nonlinear else 0 if self._spool.count(target) else INPUTS
-        return bool(varying <= most)
+        if not self._spool.count(target):
+            return bool(varying <= INPUTS)
+        return bool(self._subject.network.nonlinear) and bool(varying <= FEW)
 
     def _tree(self, target: int, rows: Rows) -> TreeMaker:
         network, bounds = self._subject.network, self._bounds

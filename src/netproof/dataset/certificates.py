@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netproof.certificate.destination import HINTS, MODEL, SPEC, SUFFIX
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import Certificate, reason_of
 from netproof.certificate.wish import Wish
 from netproof.errors import UsageError
 
@@ -30,7 +30,7 @@ class Certificates:
         from netproof.certificate.installed import require_npcheck
 
         require_npcheck()
-        from netproof.certificate.question import Question, may_replace
+        from netproof.certificate.question import Question, check_alike, may_replace
         from netproof.certificate.write import Subject
 
         self._wish, self._outputs = wish, example.outputs
@@ -45,6 +45,7 @@ class Certificates:
             )
         try:
             subject = Subject.read(self._model, spec)
+            check_alike(network, subject)
         except UsageError as error:  # files of the folder are not for people
             said = error.message.replace(str(wish.room / MODEL), network.path)
             error.message = said.replace(str(wish.room / SPEC), "the question about an image in VNN-LIB")
@@ -100,7 +101,7 @@ class Certificates:
                 raise KeyboardInterrupt  # which is about all of it
             return state
         except UsageError as error:
-            return Certificate(str(path), reason=str(error), limit=self._wish.seconds).to_dict()
+            return Certificate(str(path), reason=reason_of(error), limit=self._wish.seconds).to_dict()
         except OSError as error:
             why = f"it cannot be written: {error.strerror or error}"
             return Certificate(str(path), reason=why, limit=self._wish.seconds).to_dict()

@@ -123,6 +123,7 @@ def _columns(shown: Sequence[Kept]) -> list[Column]:
     named = any(one.name != str(one.result.index) for one in shown)
     read_as = [str(r.predicted if r.read_as is None else r.read_as) for r in results]
     numbers = [result.index for result in results]
+    certificates = [_certificate(result) for result in results]
     return [
         number_column("image", "number" if named else "", numbers, hidden=not named, level=2),
         text_column("name", "image", [one.name for one in shown], link=True),
@@ -134,7 +135,7 @@ def _columns(shown: Sequence[Kept]) -> list[Column]:
         number_column("margin", "margin", [r.margin for r in results], level=3),
         text_column("decided", "decided by", [r.decided_by for r in results], level=3),
         text_column("reason", "reason", [r.reason for r in results], level=3),
-        text_column("certificate", "certificate", [_certificate(r) for r in results], level=3),
+        text_column("certificate", "certificate", certificates, level=3, hidden=not any(certificates)),
         text_column("name_words", "", [f"image {one.name}" for one in shown], hidden=True),
         text_column("label_words", "", [f"label {r.label}" for r in results], hidden=True),
     ]

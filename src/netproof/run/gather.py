@@ -20,7 +20,7 @@ import torch
 from netproof.bounds.linear.memory import release, with_less
 from netproof.bounds.linear.rows import bounds_by_intervals
 from netproof.bounds.neurons import worth
-from netproof.bounds.record import Recorder
+from netproof.bounds.record import NOTHING, Recorder
 from netproof.core.deadline import Deadline, Early
 from netproof.core.machine.allowance import said_plainly
 from netproof.core.reasons import INTERVALS_ONLY, ROOT_LATE
@@ -293,7 +293,8 @@ class Gather:
         method = build_method(run.info.name, options or run.options, run.device)
         look = self._second_look(problem, goal) if attack else None
         recorder = run.recorder(problem)
-        recorder.restarted(torch.arange(len(problem.disjuncts)))  # of an earlier search of it, nothing is of use
+        if recorder is not NOTHING:  # of an earlier search of it, nothing is of use
+            recorder.restarted(torch.arange(len(problem.disjuncts)))
         work = replace(self._work(run.report(index, count)), recorder=recorder, deadline=deadline or run.deadline)
         if self._attacks_beside:
             work = replace(work, meanwhile=self._attack_beside(problem, goal))

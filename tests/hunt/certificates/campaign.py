@@ -23,10 +23,11 @@ import numpy as np
 
 import netproof
 from hunt.certificates import changes
-from hunt.certificates.parts import ALL_CODES, Body, Shape, body_of, certificate, read, used, written
+from hunt.certificates.parts import ALL_CODES, Body, Shape, body_of, certificate, of_zeros, read, used, written
 from hunt.certificates.reading import UnreadableError, read_model, read_spec
 from hunt.certificates.rewrite import rewritten
-from hunt.certificates.statements import BODIES, BY, FORMS, Statement, falsified, make
+from hunt.certificates.smooth import is_exact, oracle_of
+from hunt.certificates.statements import BODIES, BY, FORMS, TIES, Statement, falsified, make
 from hunt.maps import sums_of, values_at
 from hunt.network import to_onnx
 from hunt.oracle import Oracle, TooManyPiecesError
@@ -35,6 +36,7 @@ from netproof.certificate.record import Recording
 from netproof.certificate.request import Request
 from npcheck.check import check
 from npcheck.errors import Invalid, Refused
+from npcheck.last import before_last_map
 from npcheck.onnx_file import read_network
 from npcheck.statement import state
 from npcheck.vnnlib_file import read_question
@@ -77,15 +79,23 @@ class Counts:
             *(name for name in CERTIFICATES if name not in bodies),
         ]
 
+    def line(self) -> str:
+        answers = Counter(dict.fromkeys(ANSWERS, 0))
+        for (*_, answer), count in self.offered.items():
+            answers[answer] += count
+        each = "; ".join(f"{count} {answer}" for answer, count in answers.items())
+        return f"{self.mutants} mutants of {self.certificates['certified']} certificates: {each}"
+
     def table(self) -> str:
-        lines = [f"{sum(self.certificates.values())} statements: {dict(self.certificates)}", "certificates with"]
+        became = ", ".join(f"{count} {what}" for what, count in self.certificates.most_common())
+        lines = [f"{sum(self.certificates.values())} statements: {became}", "certificates with"]
         lines += [f"  {name:28}{self.covered[name]:>9}" for name in (*BODIES, *FORMS, *ALL_CODES)]
         for at, what in enumerate(("mutants by statement", "mutants by certificate")):
             lines.append(f"{what:36}" + "".join(f"{name:>22}" for name in ANSWERS))
             for name in sorted({key[at] for key in self.offered}):
                 counts = [sum(n for k, n in self.offered.items() if (k[at], k[2]) == (name, a)) for a in ANSWERS]
                 lines.append(f"  {name:34}" + "".join(f"{n:>22}" for n in counts))
-        lines.append(f"{self.mutants} mutants of certificates")
+        lines.append(self.line())
         if self.missing:
             lines.append(f"never came up: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -167,7 +177,7 @@ def judge(offer: Offer, folder: Path) -> tuple[str, str]:
     try:
         check(*paths)
     except Invalid:
-        return (FALSE if offer.question is not None and is_broken(offer) else INVALID), ""
+        return (FALSE if _is_false(offer) else INVALID), ""
     except Refused:
         return REFUSED, ""
     except Exception as error:  # npcheck has to say what is wrong with a file, whatever it is
@@ -180,6 +190,11 @@ def judge(offer: Offer, folder: Path) -> tuple[str, str]:
     return (UNKNOWN if broken is None else VALID), ""
 
 
+def _is_false(offer: Offer) -> bool:
+    """Whether what is not valid is known to be false; what was read back is not worth the time."""
+    return offer.statement in BY or (offer.question is not None and bool(is_broken(offer)))
+
+
 def is_broken(offer: Offer) -> bool | None:
     """Whether some point breaks what is offered, exactly; None: none is known, and there may be one."""
     question = offer.question
@@ -187,8 +202,9 @@ def is_broken(offer: Offer) -> bool | None:
         if question is None:
             question = read_spec(offer.spec.decode(), read_model(offer.model), offer.oracle.direction)
         same = question.network is offer.oracle.network
-        oracle = offer.oracle if same else Oracle(question.network, question.direction)
-        return any(oracle.answer(disjunct).violated for disjunct in question.disjuncts)
+        oracle = offer.oracle if same else oracle_of(question.network, question.direction)
+        broken = any(oracle.answer(disjunct).violated for disjunct in question.disjuncts)
+        return broken if broken or is_exact(oracle) else None
     except (UnreadableError, UnicodeDecodeError):
         return None
     except (ValueError, IndexError, TooManyPiecesError):  # it does not read its input through one combination
@@ -207,7 +223,7 @@ def _broken_somewhere(question: Question) -> bool:
         inner = [[lo + Fraction(chance.randrange(97), 96) * (hi - lo) for lo, hi in sides] for _ in range(POINTS)]
         for x in [*corners, *inner]:
             y = values_at(question.network, sums, list(x))[-1]
-            if all(row.holds(x, y) for row in disjunct.rows):
+            if disjunct.inputs.in_ball(x) and all(row.holds(x, y) for row in disjunct.rows):
                 return True
     return False
 
@@ -224,32 +240,37 @@ def _started(seed: int, folder: Path, counts: Counts, tell: Tell) -> Start | Non
         path.write_bytes(data)
     request = Request(folder / "c.npcert", *paths, folder / "hints", WRITING, check=False, at_once=False)
     engine = ENGINES[seed % len(ENGINES)]
-    if engine is not None:
+    if engine is not None and statement.form != TIES:
         recording = Recording.of(request)
-        verdict = netproof.verify(
-            *map(str, paths), device="cpu", threads=1, timeout=SEARCHING, attack=False, certificate=recording, **engine
-        )
+        asked_of = str(paths[1]) if statement.question.has_text else statement.question.property()
+        how = {"device": "cpu", "threads": 1, "timeout": SEARCHING, "attack": False, **engine}
+        verdict = netproof.verify(str(paths[0]), asked_of, certificate=recording, **how)
         if not verdict.proved:
             counts.certificates[f"{verdict.status}"] += 1
             return None
-    state_of = request.finish(request.subject())
-    if not state_of.written:
-        counts.certificates[f"not written: {state_of.reason}"] += 1
-        return None
-    whole = request.path.read_bytes()
-    question = statement.question
-    about = Offer("true", "as it was written", model, spec, whole, True, question, statement.oracle)
-    answer, fault = judge(about, folder)
-    if answer != VALID:
-        counts.certificates["not accepted as it was written"] += 1
-        tell(about, fault or "not accepted as it was written")
-        return None
-    counts.certificates["certified"] += 1
-    network, asked = read_network(model), state(read_question(spec))
+    network, question, _ = before_last_map(read_network(model), read_question(spec))
+    asked = state(question)
     shape = Shape(
         tuple(network.nodes[node].size for node in sorted(network.hidden)),
         tuple(tuple(len(rows.right) for rows in region.rows) for region in asked.regions),
     )
+    if statement.form == TIES:  # the writer knows them only where the search split
+        whole = certificate(written(of_zeros(shape)), _hash(model), _hash(spec))
+    else:
+        became = request.finish(request.subject())
+        if not became.written:
+            counts.certificates[f"not written: {became.reason}"] += 1
+            return None
+        whole = request.path.read_bytes()
+    about = Offer("true", "as it was written", model, spec, whole, True, statement.question, statement.oracle)
+    answer, fault = judge(about, folder)
+    if answer not in (VALID, UNKNOWN) or fault:
+        what = "a tie that is not exact" if statement.form == TIES else "not accepted as it was written"
+        counts.certificates[what] += 1
+        if fault or statement.form != TIES:
+            tell(about, fault or what)
+        return None
+    counts.certificates["certified"] += 1
     raw = body_of(whole)
     body = read(raw, shape)
     if written(body) != raw:
@@ -257,7 +278,7 @@ def _started(seed: int, folder: Path, counts: Counts, tell: Tell) -> Start | Non
 
     def holds(other: Body) -> bool:
         data = certificate(written(other), _hash(model), _hash(spec))
-        return judge(replace(about, certificate=data), folder)[0] == VALID
+        return judge(replace(about, certificate=data), folder)[0] in (VALID, UNKNOWN)
 
     body = rewritten(np.random.default_rng([seed, 6]), body, network, asked, holds)
     return Start(statement, model, spec, body, shape, request)

@@ -16,7 +16,7 @@ from hunt.certificates.rewrite import put_in_place, some_leaf, some_part
 from hunt.certificates.statements import with_disjunct
 from hunt.network import HINGES, Layer, Network, to_onnx
 from hunt.oracle import Oracle
-from hunt.question import Disjunct, Question, Row
+from hunt.question import Disjunct, InputSet, Question, Row
 
 # --- bytes, of anything ---
 
@@ -360,11 +360,26 @@ def _box(rng: np.random.Generator, question: Question, at: int) -> Question:
     inputs = disjunct.inputs
     sides = {"lower": list(inputs.lower), "upper": list(inputs.upper)}
     place, side = int(rng.integers(len(inputs.lower))), str(rng.choice(list(sides)))
-    sides[side][place] += Fraction(str(rng.choice(["1e-9", "1e-6", "1e-3", "1"]))) * int(rng.choice([-1, 1]))
+    size = Fraction(str(rng.choice(["1e-9", "1e-6", "1e-3", "1"]))) * int(rng.choice([-1, 1]))
+    if inputs.centre is not None:
+        return with_disjunct(question, at, replace(disjunct, inputs=_ball(rng, inputs, size)))
+    sides[side][place] += size
     if sides["lower"][place] > sides["upper"][place]:
         return question
     box = replace(inputs, lower=tuple(sides["lower"]), upper=tuple(sides["upper"]))
     return with_disjunct(question, at, replace(disjunct, inputs=box))
+
+
+def _ball(rng: np.random.Generator, inputs: InputSet, size: Fraction) -> InputSet:
+    """A ball whose radius or centre is another; its box fits it."""
+    assert inputs.centre is not None
+    centre, radius = list(inputs.centre), inputs.radius
+    if rng.random() < 0.5:
+        radius = abs(radius + size)
+    else:
+        centre[int(rng.integers(len(centre)))] += size
+    lower, upper = (tuple(c + sign * radius for c in centre) for sign in (-1, 1))
+    return replace(inputs, lower=lower, upper=upper, centre=tuple(centre), radius=radius)
 
 
 def _disjuncts(rng: np.random.Generator, question: Question, at: int) -> Question:

@@ -25,7 +25,7 @@ from netproof.certificate.request import Request
 from netproof.errors import NetproofError
 from netproof.search import goals
 
-WRITING = 0.3  # seconds for a certificate of a question that is false
+SEARCHING, WRITING = 1.0, 0.3  # seconds for a search and its certificate, of a question that is false
 METHODS = ("auto", "beta", "lirpa-gnn")
 SHOWN_BY = {  # the family that a plant answers wrongly most often
     "f1_restored": "lost",
@@ -101,7 +101,7 @@ def _outcome(
                 *map(str, paths),
                 device="cpu",
                 threads=1,
-                timeout=1.0,
+                timeout=SEARCHING,
                 method=method,
                 attack=False,
                 certificate=recording,

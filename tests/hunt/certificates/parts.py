@@ -81,6 +81,21 @@ class Shape:
 Body = list[Region]
 
 
+def of_zeros(shape: Shape) -> Body:
+    """A body whose leaves take nothing of any neuron, p = 0: enough for rows that a last ReLU keeps at 0 or above."""
+    body = []
+    for rows in shape.rows:
+        nothing = np.zeros(0)
+        sections = [
+            Section(np.ones(size, dtype=bool), np.zeros((2, size), dtype=np.uint8), nothing, [], [])
+            for size in shape.nodes
+        ]
+        body.append(
+            Region(sections, [Leaf(duals=np.zeros(sum(shape.nodes)), weights=np.ones(count)) for count in rows])
+        )
+    return body
+
+
 def trees_of(tree: Tree) -> Iterator[Tree]:
     """The tree and all that is below it."""
     yield tree

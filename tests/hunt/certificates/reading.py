@@ -165,6 +165,8 @@ def _sum(part: str | list, declared: set[str]) -> dict[str, Fraction]:
         factor = math.prod((s["1"] for s in sums if not s.keys() - {"1"}), start=Fraction(1))
         (only,) = variables or [{"1": Fraction(1)}]
         return {name: factor * value for name, value in only.items()}
+    if head == "/" and len(sums) == 2 and sums[1].keys() == {"1"} and sums[1]["1"]:
+        return {name: value / sums[1]["1"] for name, value in sums[0].items()}
     if head not in ("+", "-") or not sums:
         raise UnreadableError(str(head))
     signs = [1] * len(sums) if head == "+" else [1 if len(sums) > 1 else -1, *[-1] * (len(sums) - 1)]

@@ -255,6 +255,9 @@ class _Trace:
         if p is not None:
             self._p[self._network.nodes[node].inputs[0]] = p.copy()
 
+    def bent(self, node: int, slopes: object, plane: object) -> None:
+        pass
+
     def found(self, bounds: np.ndarray) -> None:
         pass
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from hunt import nets, sets
 from hunt.branches import block
+from hunt.certificates.smooth import SURE, is_exact, oracle_of
 from hunt.generate import fits, span
 from hunt.nets import Grower, coarse
 from hunt.oracle import Oracle, TooManyPiecesError, reach
 from hunt.question import Disjunct, InputSet, Question, Row
 
-DIGITS = 40  # of a right-hand side behind its point
+DIGITS = 50  # of a right-hand side behind its point
 BY = {"false by 1e-6": Fraction(1, 10**6), "false by 1e-9": Fraction(1, 10**9), "false by 0": Fraction(0)}
 
 
@@ -36,10 +37,13 @@ def make(seed: int) -> Statement:
     form = list(FORMS)[(seed + seed // len(BODIES)) % len(FORMS)]
     while True:
         k = sets.direction(rng, int(rng.integers(1, 4)))
+        if form == BALLS:
+            k = sets.PYTHAGOREAN[int(rng.integers(len(sets.PYTHAGOREAN)))]
         boxes, rows = FORMS[form](rng, k)
         try:
-            oracle = Oracle(_network(rng, boxes, k, body), k)
-            disjuncts = tuple(_true(rng, oracle, Disjunct(box, rows(oracle))) for box in boxes)
+            oracle = oracle_of(_network(rng, boxes, k, body, last_bend=form == TIES), k)
+            asked = (Disjunct(box, rows(oracle)) for box in boxes)
+            disjuncts = tuple(one if form == TIES else _true(rng, oracle, one) for one in asked)
         except TooManyPiecesError:
             continue
         question = Question(oracle.network, k, disjuncts)
@@ -53,6 +57,7 @@ def falsified(statement: Statement, rng: np.random.Generator, by: Fraction, *, l
     at = count - 1 if last else int(rng.integers(count))
     disjunct = statement.question.disjuncts[at]
     least = statement.oracle.answer(disjunct).least
+    by = by if is_exact(statement.oracle) else max(by, 2 * SURE)
     rows = tuple(replace(row, rhs=_decimal(row.rhs + least + by, up=True), strict=False) for row in disjunct.rows)
     return with_disjunct(statement.question, at, replace(disjunct, rows=rows))
 
@@ -64,7 +69,8 @@ def with_disjunct(question: Question, at: int, disjunct: Disjunct) -> Question:
 
 def _true(rng: np.random.Generator, oracle: Oracle, disjunct: Disjunct) -> Disjunct:
     """Move right-hand sides until the least value is positive, by a share of the span from 1e-9 to 0.3."""
-    share = float(10 ** rng.uniform(-9 if rng.random() < 0.3 else -4, -0.5))
+    lowest = -1.5 if not is_exact(oracle) else -9 if rng.random() < 0.3 else -4
+    share = float(10 ** rng.uniform(lowest, -0.5))
     margin = Fraction(share * span(oracle, disjunct))
     shift = oracle.answer(disjunct).least - margin
     return replace(disjunct, rows=tuple(replace(row, rhs=_decimal(row.rhs + shift)) for row in disjunct.rows))
@@ -78,11 +84,15 @@ def _decimal(value: Fraction, *, up: bool = False) -> Fraction:
 # --- networks ---
 
 
-def _network(rng: np.random.Generator, boxes: list[InputSet], k: tuple[int, ...], body: str) -> nets.Network:
+def _network(
+    rng: np.random.Generator, boxes: list[InputSet], k: tuple[int, ...], body: str, *, last_bend: bool
+) -> nets.Network:
     grow = Grower(rng, k, sets.hull([reach(box, k) for box in boxes]), 1, len(k))
     place = BODIES[body](grow, int(rng.integers(1, 4)), int(rng.integers(2, 7)))
-    place = grow.linear(place, int(rng.integers(1, 4)), centred=False)
-    if rng.random() < 0.1:
+    if body == "last sigmoid" and not last_bend:
+        return grow.finish()
+    place = grow.linear(place, int(rng.integers(1, 4)), centred=last_bend)
+    if last_bend or rng.random() < 0.1:
         grow.relu(place)
     return grow.finish()
 
@@ -127,6 +137,10 @@ def _blocks(grow: Grower, layers: int, width: int) -> int:
     return grow.flat(block(grow, grow.flat(grow.bend(grow.flat(grow.enter(grow.rng.normal(size=8)))))))
 
 
+def _last_sigmoid(grow: Grower, layers: int, width: int) -> int:
+    return grow.smooth(grow.linear(nets.dense(grow, layers, width), 2), "sigmoid")
+
+
 BODIES: dict[str, Callable[[Grower, int, int], int]] = {
     **nets.BODIES,
     "pooled": _pooled,
@@ -134,6 +148,9 @@ BODIES: dict[str, Callable[[Grower, int, int], int]] = {
     "absolute": _layered(lambda grow, place: grow.abs(place)),
     "leaking": _layered(_leak),
     "blocks": _blocks,
+    "sigmoid": _layered(lambda grow, place: grow.smooth(place, "sigmoid")),
+    "tanh": _layered(lambda grow, place: grow.smooth(place, "tanh")),
+    "last sigmoid": _last_sigmoid,
 }
 
 
@@ -191,10 +208,30 @@ def _of_inputs(rng: np.random.Generator, k: tuple[int, ...]) -> Form:
     return [_box(rng, k)], rows
 
 
+def _balls(rng: np.random.Generator, k: tuple[int, ...]) -> Form:
+    return [sets.ball(rng, len(k), 2) for _ in range(int(rng.integers(1, 3)))], lambda oracle: (_row(rng, oracle),)
+
+
+def _ties(rng: np.random.Generator, k: tuple[int, ...]) -> Form:
+    """Outputs of a last ReLU, which mostly reach 0 and are never below; perhaps with a row that is not strict."""
+
+    def rows(oracle: Oracle) -> tuple[Row, ...]:
+        first, second = (
+            Row({i: abs(c) for i, c in _row(rng, oracle).coefs.items()}, Fraction(0), strict)
+            for strict in (True, False)
+        )
+        return ((first,), (first, second), (second, first))[int(rng.integers(3))]
+
+    return [_box(rng, k) for _ in range(int(rng.integers(1, 3)))], rows
+
+
+BALLS, TIES = "balls", "strict ties"
 FORMS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Form]] = {
     "one": _one,
     "regions": _regions,
     "many disjuncts": _many,
     "several rows": _several_rows,
     "rows on inputs": _of_inputs,
+    BALLS: _balls,
+    TIES: _ties,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ from netproof.bounds.neurons.raised import Raising
 from netproof.bounds.planes.first import reads_of
 from netproof.bounds.planes.reads import Reads
 from netproof.bounds.planes.rows import RowPlanes
-from netproof.bounds.record import Sides, Source
+from netproof.bounds.record import NOTHING, Recorder, Sides, Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.moves import image_sides
 from netproof.bounds.windows.plan import walked
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 
 # Better bounds of a layer's neurons, given them as targets of sub-domains of what comes before.
 Deepen = Callable[[LayerScope, Domains], Tensor]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What comes beside slopes when neurons are bounded: a search that goes deeper, and who hears of the bounds."""
+
+    deepen: Deepen | None = None
+    recorder: Recorder = NOTHING
+
+
+ALONE = Beside()
 
 
 def slopes_to_start(root: Root, count: int) -> Tensor:

@@ -14,7 +14,7 @@ from netproof.bounds.ascent import Schedule, keep_up
 from netproof.bounds.linear.copies import first_copies
 from netproof.bounds.linear.interval import Intervals
 from netproof.bounds.neurons import worth
-from netproof.bounds.neurons.each import Deepen, LayerNeurons, unstable_in
+from netproof.bounds.neurons.each import Beside, LayerNeurons, unstable_in
 from netproof.bounds.record import NOTHING, Recorder, Sides, Source
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
@@ -43,8 +43,7 @@ def refine(
     schedule: Schedule,
     deadline: Deadline,
     earlier: Sequence[Intervals],
-    deepen: Deepen | None,
-    recorder: Recorder = NOTHING,
+    beside: Beside,
 ) -> Refined:
     """Tighten the interval of node `pre` by forms carried forward, then by backward bounds of its unstable neurons."""
     intervals = root.intervals
@@ -60,7 +59,7 @@ def refine(
         unstable = unstable_in(root, pre, found).nonzero()[:, 0]
         if len(unstable) == 0:
             return Refined(sources)
-    bounder = LayerNeurons(root, pre, schedule, deadline, deepen)
+    bounder = LayerNeurons(root, pre, schedule, deadline, beside.deepen)
     first = first_copies(root.problem.graph, pre)
     first = None if first is None else first.to(root.device)
     each = unstable if first is None else first[unstable].unique()
@@ -70,8 +69,8 @@ def refine(
         value, by, slopes = bounder.bound(places)
         gained = torch.stack([value.lower > lower[places], value.upper < upper[places]])
         sources[:, places] = torch.where(gained, by, sources[:, places])
-        if recorder is not NOTHING and bounder.optimised:
-            _tell(recorder, root, pre, places, (value, gained & (by == Source.SLOPES), slopes))
+        if beside.recorder is not NOTHING and bounder.optimised:
+            _tell(beside.recorder, root, pre, places, (value, gained & (by == Source.SLOPES), slopes))
         lower[places] = lower[places].fmax(value.lower)
         upper[places] = upper[places].fmin(value.upper)
         kept += [slopes.view(2, len(places), -1).half()] if bounder.optimised else []

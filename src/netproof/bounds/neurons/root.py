@@ -26,12 +26,12 @@ from netproof.bounds.linear.memory import rows_that_fit
 from netproof.bounds.linear.region import Region
 from netproof.bounds.net import Net
 from netproof.bounds.neurons import worth
-from netproof.bounds.neurons.each import Deepen, slopes_to_start
+from netproof.bounds.neurons.each import ALONE, Beside, slopes_to_start
 from netproof.bounds.neurons.refine import Refined, refine, tighten_by
 from netproof.bounds.planes.first import reads_of
 from netproof.bounds.planes.reads import Reads
 from netproof.bounds.planes.rows import RowPlanes
-from netproof.bounds.record import NOTHING, Recorder, Source
+from netproof.bounds.record import Source
 from netproof.bounds.scope import LayerScope
 from netproof.bounds.windows.plan import walked
 from netproof.bounds.zonotope.forward import Forward
@@ -246,12 +246,11 @@ def build_root(
     schedule: Schedule,
     deadline: Deadline,
     earlier: Sequence[Intervals] = (),
-    deepen: Deepen | None = None,
+    beside: Beside = ALONE,
     *,
     slopes: SlopeRule = CROWNS,
-    recorder: Recorder = NOTHING,
 ) -> Root | None:
-    """Bound all neurons; `earlier` gives bounds that hold already, `deepen` may improve on what slopes alone give.
+    """Bound all neurons; `earlier` gives bounds that hold already.
 
     Of joined problems, on the box of each; what is linear on all of them stays unpacked. None when the deadline came
     first: from half a root nothing may be concluded.
@@ -260,9 +259,8 @@ def build_root(
         return None
     members = []
     for i, part in enumerate([] if problem.own is None else problem.apart()):
-        member = build_root(
-            part, device, schedule, deadline, earlier[i : i + 1], deepen, slopes=slopes
-        )  # nothing is split yet
+        own = Beside(beside.deepen)  # nothing is split yet
+        member = build_root(part, device, schedule, deadline, earlier[i : i + 1], own, slopes=slopes)
         if member is None:
             return None
         members.append(member.intervals)
@@ -272,7 +270,7 @@ def build_root(
     def refined(pre: int) -> Refined:
         if members:
             return _joined(root, pre)
-        return refine(root, pre, forward, schedule, deadline, earlier, deepen, recorder)
+        return refine(root, pre, forward, schedule, deadline, earlier, beside)
 
     return _filled(root, refined, deadline)
 

@@ -262,5 +262,5 @@ def _tell_certificates(results: Sequence[Result], *, quiet: bool) -> int:
 
 
 def _without_names(state: Mapping[str, Any]) -> str:
-    """Return why there is no certificate, without the names of files, so that equal reasons can be counted."""
-    return re.sub(r"\S*/", "", state["reason"])
+    """Return why there is no certificate, without folders of files, so that equal reasons can be counted."""
+    return re.sub(r"\S*/(?=\S+\.(onnx|vnnlib)(\.gz)?:)", "", state["reason"])

@@ -93,7 +93,7 @@ def verify(
     outputs.check(asked)
     saver = Saver(form_of(witness), serialise=serialise_assignments is not None)
     drawn = picture is not None
-    only = None if networks else models[0]
+    only = models[0] if len(models) == 1 else None
     with wanted_certificate(certificate, certificate_timeout, certificate_check, model=only, spec=spec) as wanted:
         work = functools.partial(_work, model=networks or models[0], spec=spec, engine=engine, saver=saver, drawn=drawn)
         work = work if wanted is None else functools.partial(work, certificate=wanted.destination)

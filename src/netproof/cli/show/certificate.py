@@ -17,13 +17,14 @@ from typing import Any
 
 from netproof.certificate.destination import Destination
 from netproof.certificate.room import Room
-from netproof.certificate.state import Certificate
+from netproof.certificate.state import Certificate, reason_of
 from netproof.cli.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from netproof.cli.process.supervisor import stop_signals
 from netproof.cli.show.answer import Answer
 from netproof.cli.show.output import STDOUT, Outputs, print_err, to_json
 from netproof.core.cpu import POOLS
 from netproof.core.reasons import INTERRUPTED
+from netproof.errors import UsageError
 
 EVERY = 2.0  # seconds between two lines of progress
 
@@ -51,9 +52,11 @@ class Wanted:
         try:
             with ended_by_signals():
                 request = replace(self.destination, folder=self.room.path / part).request()
-                state = request.finish(request.subject(), _Progress(quiet))
+                state = request.finish(request.subject(), _Progress(quiet), tell=None if quiet else _indented)
         except KeyboardInterrupt:
             state = Certificate(str(self.destination.path), reason=INTERRUPTED)
+        except UsageError as error:  # a file of the question is gone, say
+            state = Certificate(str(self.destination.path), reason=reason_of(error))
         if state.reason == INTERRUPTED:
             print_err(f"  {state.line}; the verdict stands")
         elif not quiet:
@@ -130,6 +133,10 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _indented(line: str) -> None:
+    print_err(f"  {line}")
 
 
 class _Progress:

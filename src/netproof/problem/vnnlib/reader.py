@@ -24,10 +24,11 @@ from netproof.problem.formulas.clauses import (
     TooManyClausesError,
     disjunctive,
 )
-from netproof.problem.property import Disjunct, Property, Row
+from netproof.problem.property import Ball, Disjunct, Property, Row
+from netproof.problem.vnnlib.ball import ball_of
 from netproof.problem.vnnlib.prelude import Plain, plain_beginning
 from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source, parse
-from netproof.problem.vnnlib.terms import Linear, TermReader, Variable
+from netproof.problem.vnnlib.terms import SQUARE, Linear, TermReader, Variable
 from netproof.problem.vnnlib.text import read_text
 from netproof.problem.vnnlib.v2.reader import parse_query, version
 
@@ -96,6 +97,8 @@ class _Reader:
             self._variables.update((name, (name[0], i)) for i, name in enumerate(names))
         self._terms = TermReader(source, self._variables)
         self._asserted: list[Formula] = []
+        self._alternatives = 0  # how many `or` the formula that is read lies in
+        self._ball: tuple[Linear, SExpr] | None = None
         self._closed = ""  # the command, such as check-sat, that ended the specification
 
     def read(self) -> Property:
@@ -165,7 +168,9 @@ class _Reader:
                 raise self.source.error(
                     f"{head!r} has no arguments", expr.at, f"give at least one formula, or write {empty}"
                 )
+            self._alternatives += head == "or" and len(arguments) > 1
             parts = tuple(self._formula(argument) for argument in arguments)
+            self._alternatives -= head == "or" and len(arguments) > 1
             return And(parts) if head == "and" else Or(parts)
         if head in _COMPARISONS or head == "=":
             return self._comparison(expr, head, arguments)
@@ -204,6 +209,9 @@ class _Reader:
         self._terms.accumulate(difference, self._terms.term(right), -1, right)
         constant = sign * difference.pop(None, Fraction(0))
         term: Linear = {key: sign * c for key, c in difference.items() if c != 0}
+        if any(key is not None and key[0] == SQUARE for key in term):
+            self._keep_ball(term | {None: constant}, strict, left)
+            return TRUE
         if not term:
             return TRUE if (constant < 0 if strict else constant <= 0) else FALSE
         outputs, inputs = (
@@ -213,6 +221,13 @@ class _Reader:
             return Row(outputs, -constant, strict, inputs)
         ((index, c),) = inputs.items()
         return Bound(index, c > 0, -constant / c, strict)
+
+    def _keep_ball(self, term: Linear, strict: bool, where: SExpr) -> None:
+        """Keep an inequality with squares until the inputs are counted: it is one of all disjuncts."""
+        if strict or self._alternatives or self._ball is not None:
+            why = "is strict" if strict else "stands within or" if self._alternatives else "is the second one"
+            raise self.source.error(f"this ball {why}", where.at, "give one ball with <= in an assertion of its own")
+        self._ball = term, where
 
     def _finish(self) -> Property:
         if self._plain:
@@ -229,8 +244,22 @@ class _Reader:
             ) from error
         boxes = Boxes(inputs, form.common, self._unbounded, self._plain.box if self._plain else None)
         shared = _rows(form.common)
-        disjuncts = tuple(Disjunct(boxes.of(option), shared + _rows(option)) for option in form.options)
+        ball = self._whole_ball(inputs)
+        disjuncts = tuple(Disjunct(boxes.of(option), shared + _rows(option), ball) for option in form.options)
         return Property(disjuncts, inputs, outputs, self.source.file)
+
+    def _whole_ball(self, inputs: int) -> Ball | None:
+        if self._ball is None:
+            return None
+        term, where = self._ball
+        ball = ball_of(term, inputs)
+        if isinstance(ball, str):
+            raise self.source.error(
+                f"squares that say no ball: {ball}",
+                where.at,
+                "write (<= (+ (* X_0 X_0) (* X_1 X_1) ...) ...) with all inputs and linear terms of them",
+            )
+        return ball
 
     def _count(self, kind: str, what: str) -> int:
         indices = {index for k, index in self._declared if k == kind}

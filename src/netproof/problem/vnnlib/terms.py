@@ -1,4 +1,4 @@
-"""Linear terms over the variables of a specification, read exactly."""
+"""Linear terms over the variables of a specification, read exactly; and squares of inputs, of which balls are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from netproof.problem.decimal import LIMITS, decimal
 from netproof.problem.formulas.arithmetic import MAX_BITS
 from netproof.problem.vnnlib.sexpr import Atom, Group, SExpr, Source
 
-Variable = tuple[str, int]  # ("X", 0) is the first input, ("Y", 0) the first output
+Variable = tuple[
+    str, int
+]  # ("X", 0) is the first input, ("Y", 0) the first output, (SQUARE, 0) the first input's square
+SQUARE = "X²"
 Linear = dict[Variable | None, Fraction]  # coefficients; the constant stands under None
 
 
@@ -91,8 +94,18 @@ class TermReader:
             left, right = right, left
             factor = _constant(right)
         if factor is None:
-            raise self._nonlinear("a product of variables", where)
+            return self._square(left, right, where)
         return {key: self._bounded(c * factor, where) for key, c in left.items()}
+
+    def _square(self, left: Linear, right: Linear, where: SExpr) -> Linear:
+        """Return (a·x + b)·(c·x + d) of one input x."""
+        names = {key for term in (left, right) for key, c in term.items() if key is not None and c != 0}
+        if len(names) != 1 or next(iter(names))[0] != "X":
+            raise self._nonlinear("a product of variables", where)
+        (x,) = names
+        (a, b), (c, d) = ((term.get(x, Fraction(0)), term.get(None, Fraction(0))) for term in (left, right))
+        product = {(SQUARE, x[1]): a * c, x: a * d + b * c, None: b * d}
+        return {key: self._bounded(value, where) for key, value in product.items()}
 
     def _bounded(self, value: Fraction, where: SExpr) -> Fraction:
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
