@@ -11,6 +11,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netproof.certificate.body import Body
 from netproof.certificate.leaves import Unprovable
@@ -28,6 +29,7 @@ WORTH = 0.05  # share of an input's width that a clip must take away to be one
 SHARES = np.arange(1, 8) / 8.0  # of one row in a pair that is tried together
 LINEAR = 0.01  # the weight of the rows' own slopes beside what neurons cost
 DEEPEST = 200
+TIE = 1e-6  # of its size, by which bounds of rows may differ and be equal
 HUGE = 1e30  # stands for what planes without end cost
 
 
@@ -91,11 +93,13 @@ class BoxTreeMaker:
         count = len(self._rows.right)
         slopes, constants = np.zeros((len(parts), count, lower.shape[1])), np.zeros((len(parts), count))
         bounds, chosen = np.full(len(parts), -np.inf), np.zeros((len(parts), count))
+        values = np.zeros((len(parts), count))
         for row in range(count):
             weights = np.tile(np.eye(count)[row], (len(parts), 1))
             form, value = self._value(weights, ranges)
             slopes[:, row] = form.coefficients.get(0, np.zeros_like(lower))
             constants[:, row] = form.constant - np.minimum(slopes[:, row] * lower, slopes[:, row] * upper).sum(1)
+            values[:, row] = value
             better = value > bounds
             bounds[better], chosen[better] = value[better], weights[better]
         forms = Forms(slopes, constants)
@@ -108,22 +112,24 @@ class BoxTreeMaker:
             if bound > 0.0:
                 part.weights = weights
                 self.leaves += 1
+        ties = _ties(values)
+        blamed = np.where(ties.sum(1, keepdims=True) > 1, ties, chosen)
         at = (bounds <= 0.0).nonzero()[0]
-        return self._divided([parts[place] for place in at], ranges if whole else _some(ranges, at), forms, chosen, at)
+        return self._divided([parts[place] for place in at], ranges if whole else _some(ranges, at), forms, blamed, at)
 
     def _value(self, weights: Array, ranges: Ranges) -> tuple[Form, Array]:
         stored = weights.astype(np.float32).astype(np.float64)
         form = Form.of_rows(self._rows, stored, len(self._network.nodes) - 1, ranges)
         return form, lower_bound(self._network, form, ranges, Lines({}))
 
-    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, chosen: Array, at: Places) -> list[Part]:
+    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, blamed: Array, at: Places) -> list[Part]:
         """Clip parts, or halve them where that takes little away."""
         if not parts:
             return []
         width = ranges.upper[0] - ranges.lower[0]
         lower, upper = clipped(self._network, self._rows, ranges)
         cut = (lower > ranges.lower[0] + WORTH * width) | (upper < ranges.upper[0] - WORTH * width)
-        blame = _blame(self._network, ranges, self._rows, chosen[at])
+        blame = _blame(self._network, ranges, self._rows, blamed[at])
         worth = blame + LINEAR * np.abs(forms.slopes[at]).mean(1) * width
         following = []
         for place, part in enumerate(parts):
@@ -134,6 +140,12 @@ class BoxTreeMaker:
                 part.dimension = int(worth[place].argmax())
                 following += _halved(part)
         return following
+
+
+def _ties(values: Array) -> NDArray[np.bool_]:
+    """Say which rows (B, row) are as near to a proof as the best: rounding is no reason to choose between them."""
+    best = values.max(1, keepdims=True)
+    return np.asarray(values >= best - TIE * (1.0 + np.abs(best)), dtype=np.bool_)
 
 
 def _halved(part: Part) -> tuple[Part, Part]:
