@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import helper
 
-from certificates import Case, chunks, dense, header, leaf, spec
+from certificates import Case, chunks, dense, header, leaf, onnx_model, spec
 from npcheck.errors import Invalid, Refused
+from npcheck.witness import judge
 
 MODEL = dense(([[1.0, 1.0]], [0.5]))
 SPEC = spec([0, 0], [1, 1], 1, "(<= Y_0 0.25)")
@@ -61,6 +64,33 @@ def test_numbers_of_a_specification_that_are_too_large(tmp_path: Path, number: s
     for text in (spec([0, 0], [1, number], 1, "(<= Y_0 0)"), spec([0, 0], [1, 1], 1, f"(<= Y_0 -{number})")):
         with pytest.raises(Refused, match="beyond 2"):
             Case(tmp_path, MODEL, text).check(leaf())
+
+
+@pytest.mark.parametrize(("weight", "holds"), [(1.0, True), (2.0**29, False)])
+def test_a_clip_at_the_largest_float32_is_none_while_values_are_within(
+    tmp_path: Path, weight: float, holds: bool
+) -> None:
+    """With x = 2^99 and a weight of 2^29, the clip ends 2^128 just below it, which the row tells apart."""
+    largest = np.float64(np.finfo(np.float32).max)
+    constants = {"w": np.array([weight]), "most": largest, "small": np.array([2.0**-100])}
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["h"]),
+        helper.make_node("Clip", ["h", "", "most"], ["c"]),
+        helper.make_node("Mul", ["c", "small"], ["y"]),
+    ]
+    end, limit = str(2**99), weight / 2 * (1.0 - 2.0**-30)
+    model, text = onnx_model(nodes, 1, constants), spec([end], [end], 1, f"(<= Y_0 {limit!r})")
+    case = Case(tmp_path, model, text)
+    witness = tmp_path / "w.txt"
+    witness.write_text(f"((X_0 {end}))")
+    if holds:
+        assert case.check(leaf()).leaves == 1
+        assert not judge(witness, case.model, case.spec).violated
+        return
+    with pytest.raises(Invalid, match="beyond a float32, where the model clips it"):
+        case.check(leaf())
+    with pytest.raises(Refused, match="beyond a float32, where the model clips it"):
+        judge(witness, case.model, case.spec)
 
 
 def test_disjuncts(tmp_path: Path) -> None:

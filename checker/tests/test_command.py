@@ -63,6 +63,13 @@ def test_files_that_are_not_there_or_wrong(
     assert streams.err.count("\n") == 1
 
 
+def test_a_reader_that_stops(case: Case) -> None:
+    """The first line is enough for `head -1`: nothing is said of a fault."""
+    command = f"{sys.executable} -m npcheck {case.certificate} {case.model} {case.spec} | true"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert not ended.stderr
+
+
 def test_files_may_be_packed(case: Case, tmp_path: Path) -> None:
     for path in (case.model, case.spec):
         Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))

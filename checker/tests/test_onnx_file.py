@@ -451,6 +451,10 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("Conv", ["x", "w"], auto_pad="SAME_UPPER", dilations=[2, 2])], X, {"w": normal(1, 1, 2, 2)}),
         "runtimes differ",
     ),
+    "same far apart": (
+        model([node("Conv", ["x", "w"], auto_pad="SAME_UPPER", strides=[1, 4])], X, {"w": normal(1, 1, 1, 1)}),
+        "runtimes differ",
+    ),
     "auto pad": (model([node("MaxPool", ["x"], kernel_shape=[1, 1], auto_pad="BEST")], X), "'BEST' is not known"),
     "negative pads": (model([node("MaxPool", ["x"], kernel_shape=[2, 2], pads=[-1, 0, 0, 0])], X), "negative"),
     "reflect": (model([node("Pad", ["x", "p"], mode="reflect")], [3], {"p": ints(1, 1)}), "'reflect'"),
@@ -463,10 +467,17 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("BatchNormalization", ["x", "s", "b", "m", "v"], training_mode=1)], [1, 3], BATCH, opset=14),
         "training_mode=1",
     ),
+    "training by outputs": (
+        model([node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "a", "c"])], [1, 3], BATCH, opset=9),
+        "training mode",
+    ),
     "variance": (
         model([node("BatchNormalization", ["x", "s", "b", "m", "v"])], [1, 3], BATCH | {"v": -np.ones(3, np.float32)}),
         "negative",
     ),
+    "clip from infinity": (model([node("Clip", ["x"], min=np.inf, max=1.0)], [1], opset=10), "above its upper bound"),
+    "clip nan": (model([node("Clip", ["x"], max=np.nan)], [1], opset=10), "not a finite number"),
+    "split into nothing": (model([node("Split", ["x"], [])], [2]), "num_outputs"),
     "infinite": (model([node("Mul", ["x", "c"])], [1], {"c": np.float32([np.inf])}), "not a finite number"),
     "nan": (model([node("Conv", ["x", "w"])], X, {"w": np.full((1, 1, 1, 1), np.nan, np.float32)}), "not a finite"),
     "float16": (model([node("Cast", ["x"], to=TensorProto.FLOAT16)], [1]), "float16"),
@@ -487,6 +498,18 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "reshape": (model([node("Reshape", ["x", "n"])], [6], {"n": ints(4, -1)}), "cannot be brought to"),
     "broadcast": (model([node("Add", ["x", "b"])], [2], W), "do not fit together"),
     "gather": (model([node("Gather", ["x", "i"])], [2], {"i": ints(2)}), "outside of an axis"),
+    "squeeze nothing": (model([node("Squeeze", ["x", "a"])], [1, 2], {"a": ints()}), "runtimes differ"),
+    "wide softmax": (model([node("Softmax", ["x"])], [1, 2**20]), "more than [0-9]* entries"),
+    "many axes": (  # numpy's take writes beyond its memory with more than 64
+        model(
+            [node("Gather", ["xabcdef"[i], "i"], ["abcdefy"[i]]) for i in range(7)],
+            [1],
+            {"i": np.zeros((1,) * 16, np.int64)},
+        ),
+        "more than 16 axes",
+    ),
+    "many axes of the input": (model([node("Relu", ["x"])], [1] * 70), "more than 16 axes"),
+    "many new axes": (model([node("Unsqueeze", ["x", "a"])], [1], {"a": np.arange(10**6)}), "more than 16 axes"),
     "empty": (model([node("Slice", ["x", "s", "s"])], [2], {"s": ints(1)}), "without entries"),
 }  # fmt: skip
 

@@ -49,6 +49,16 @@ def test_a_tie_with_all_neurons_bounded_again(tmp_path: Path) -> None:
         case.check(KINK + split(0, 0.0) + (again + leaf()) * 2)
 
 
+def test_coefficients_beyond_float64_on_a_ball(tmp_path: Path) -> None:
+    """The pass in float64 has no bound, and the exact one divides 2^1100 between the box and the ball."""
+    values = ["x", *"abcdefghij", "y"]
+    nodes = [helper.make_node("Mul", [values[i], "w"], [values[i + 1]]) for i in range(11)]
+    model = onnx_model(nodes, 1, {"w": np.array([2.0**100], np.float32)})
+    case = Case(tmp_path, model, spec([-1], [1], 1, "(<= (* X_0 X_0) 1)", "(< Y_0 0)"))
+    with pytest.raises(Invalid, match="leaf 0 is not shown: -inf"):
+        case.check(leaf())
+
+
 @pytest.mark.parametrize(
     ("weights", "holds"), [((1.0, 0.0), False), ((0.0, 1.0), True), ((0.5, 0.25), True), ((0.0, 0.0), False)]
 )

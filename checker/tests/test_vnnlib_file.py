@@ -203,11 +203,20 @@ def test_bytes_are_read_as_utf8() -> None:
         ("(declare-const (Y_2) Real)", "operator|declaration"),
         ("(declare-const Y_01 Real)", "declaration is of"),
         ('(assert (<= |Y_0| "a"))', "is not known"),
+        ('(set-info :source "never (closed)', "has no partner"),
+        ("(set-info :source |never; closed)", "has no partner"),
+        ('("assert" (<= Y_0 1))', "is not a command"),
     ],
 )
 def test_what_is_not_known_is_refused(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         read(text)
+
+
+def test_texts_hide_nothing_and_show_nothing() -> None:
+    """A reader that takes a semicolon in a text for a comment reads the assertion within |…|, which is a name."""
+    text = '(set-info :a "x ;" |\n) (assert (<= X_0 0.5)) (set-info :b ;\n| ) (assert (<= Y_0 1))'
+    assert read(text) == read("(assert (<= Y_0 1))")
 
 
 def test_without_variables_it_is_refused() -> None:

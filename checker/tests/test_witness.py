@@ -74,6 +74,18 @@ def test_what_has_no_exact_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         exact_values(deep, np.ones(1))
 
 
+def test_exact_values_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npcheck.values, "MOST_HELD", 5 * 10**4)
+    with pytest.raises(Refused, match="bits together"):
+        exact_values(chain(40, Scale(np.ones(40))), np.ones(40))
+
+
+def test_numbers_that_no_float_holds_are_said(tmp_path: Path) -> None:
+    layers = [([[2.0**100]], [0.0])] * 12
+    found = judged(tmp_path, "((X_0 1.0))", dense(*layers), spec([0], [1], 1, "(<= Y_0 0)"))
+    assert "row 0 is missed by more than 1e308 (exactly)" in found.lines[0]
+
+
 def test_only_a_run_in_float32_breaks_it(tmp_path: Path) -> None:
     """2^24 + 1 is 2^24 in float32, which the specification calls a violation."""
     found = judged(tmp_path, "((X_0 16777216.0)\n (X_1 1.0)\n (Y_0 16777216.0))\n")

@@ -41,6 +41,8 @@ from npcheck.vnnlib_file import Question, Row
 
 Integers = NDArray[np.object_]
 
+HUGE = Fraction(2**1000)  # within float64
+
 
 @dataclass(frozen=True)
 class Dyadic:
@@ -299,7 +301,7 @@ def _over_the_box(given: Pass, exact: Dyadic | None) -> Fraction:
     ball, bound = given.ball, Fraction(0)
     if ball is not None:
         a = np.zeros((1, len(given.lower[0])))
-        a[0, list(factors)] = [float(factor) for factor in factors.values()]
+        a[0, list(factors)] = [float(min(max(factor, -HUGE), HUGE)) for factor in factors.values()]  # any u is sound
         u = [Fraction(part) for part in ball.divided(a, given.lower[0][None], given.upper[0][None])[0][0].tolist()]
         for i, part, c in zip(ball.inputs.tolist(), u, ball.centre.tolist(), strict=True):
             factors[i] = factors.get(i, Fraction(0)) - part

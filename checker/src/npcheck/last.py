@@ -88,6 +88,8 @@ def before_last_map(network: Network, question: Question) -> tuple[Network, Ques
 def _step(network: Network, place: int) -> tuple[int, Move | None, str]:
     """Return what a node is made of, how a disjunct is asked of that, and the name of the map, if it is one."""
     node = network.nodes[place]
+    if place in network.uncut:
+        return place, None, ""
     if place in network.maps:
         known = network.maps[place]
         return known.source, _of_map(known), known.kind

@@ -40,6 +40,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 SPARSE = 32  # entries of a row, of which one at most is other than 0, where a matrix is multiplied entry by entry
+SINGLE = float(np.finfo(np.float32).max)
 LARGEST = 2.0**100  # weights beyond it are refused, so that no product of the checker can overflow unnoticed
 
 
@@ -465,6 +466,7 @@ class Network:
 
     nodes: tuple[Node, ...]
     maps: dict[int, OrderMap] = field(default_factory=dict)  # by node that is one
+    uncut: frozenset[int] = frozenset()  # nodes that a Clip leaves as they are while no value is beyond a float32
 
     def __post_init__(self) -> None:
         """Refuse nodes that do not fit together; the reader makes none, so this is a check of the reader."""
@@ -576,7 +578,12 @@ class Network:
         return Network(
             tuple(Node(node.op, tuple(place_of[i] for i in node.inputs), node.size, node.name) for node in nodes),
             {place_of[old]: replace(m, source=place_of[m.source]) for old, m in self.maps.items() if old in needed},
+            frozenset(place_of[old] for old in self.uncut if old in needed),
         )
+
+    def cuts(self, node: int, low: Array, high: Array) -> bool:
+        """Say whether a Clip may end the values of a node, so that the network is another one than the file's."""
+        return node in self.uncut and not bool(np.all((low >= -SINGLE) & (high <= SINGLE)))
 
     def values(self, points: Array) -> list[Array]:
         """Return the values of all nodes at points (B, inputs), in float64: for trials, no proof rests on them."""

@@ -38,6 +38,7 @@ class Builder:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.maps: dict[int, OrderMap] = {}  # by node
+        self.uncut: set[int] = set()
         self.whole: set[int] = set()  # nodes whose values the file has as integers
         self._left = MOST_COMPUTED
 

@@ -7,10 +7,12 @@ end, ReLUs too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from npcheck.errors import Refused
 from npcheck.network import Input, Network
 from npcheck.onnx_call import Builder, Call, Value, Variable
-from npcheck.onnx_messages import DOUBLE, FLOAT, TYPES, Declared, FileNode, read_graph
+from npcheck.onnx_messages import DOUBLE, FLOAT, MOST_AXES, TYPES, Declared, FileNode, read_graph
 from npcheck.onnx_operators import TRANSLATIONS
 from npcheck.onnx_smooth import SMOOTH
 
@@ -42,7 +44,7 @@ def read_network(data: bytes) -> Network:
     if not isinstance(output, Variable):
         raise Refused(f"the output {graph.outputs[0].name!r} does not depend on the input")
     _check_output(output, graph.outputs[0])
-    return Network(tuple(builder.nodes), builder.maps).ending_at(output.place)
+    return Network(tuple(builder.nodes), builder.maps, frozenset(builder.uncut)).ending_at(output.place)
 
 
 def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Builder) -> None:
@@ -62,6 +64,8 @@ def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Bui
     result = translation(call)
     call.finish()
     results = result if isinstance(result, list) else [result]
+    for value in results:
+        _require_few_axes(value.shape)
     if whole:
         builder.whole.update(value.place for value in results if isinstance(value, Variable))
     # Further outputs (the mask of a Dropout, say) are not made: a node that reads one of them will be refused.
@@ -72,6 +76,12 @@ def _translate(node: FileNode, opset: int, known: dict[str, Value], builder: Bui
             known[name] = value
 
 
+def _require_few_axes(shape: Sequence[int | None]) -> None:
+    """Refuse values with many axes: an operator makes twice as many, and numpy knows 64, or crashes beyond."""
+    if len(shape) > MOST_AXES:
+        raise Refused(f"a value has more than {MOST_AXES} axes")
+
+
 def _input_shape(declared: Declared) -> tuple[int, ...]:
     """Return the shape of the input: its first axis may be open, and is then 1."""
     where = f"input {declared.name!r}"
@@ -79,6 +89,7 @@ def _input_shape(declared: Declared) -> tuple[int, ...]:
         raise Refused(f"{where}: inputs of type {TYPES.get(declared.type, declared.type)} are not supported")
     if declared.shape is None or None in declared.shape[1:]:
         raise Refused(f"{where}: its shape is not given, or an axis other than the first is open")
+    _require_few_axes(declared.shape)
     return tuple(1 if axis is None else axis for axis in declared.shape)
 
 

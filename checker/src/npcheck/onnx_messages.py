@@ -17,7 +17,9 @@ from npcheck.errors import Refused
 from npcheck.protobuf import EIGHT, FOUR, Message
 
 MOST_BYTES = 1 << 31  # of a file: protocol buffers allow no more
+MOST_AXES = 16  # of a value
 MOST_ENTRIES = 1 << 28  # of all tensors of a file together
+ENTRIES_OF_NAME = 64  # how many entries a node, or a name or attribute of it, counts as: they take as much memory
 
 # A constant of the file is an array of float64 (also for what is stored as float32, exactly), int64 or bool.
 Constant = NDArray[Any]
@@ -153,7 +155,9 @@ def _node(content: memoryview, place: int, budget: _Budget) -> FileNode:
         if key in attributes:
             raise Refused(f"{where}: its attribute {key!r} is given twice")
         attributes[key] = value
-    return FileNode(op, tuple(node.texts("input")), tuple(node.texts("output")), attributes, where)
+    inputs, outputs = node.texts("input"), node.texts("output")
+    budget.spend(ENTRIES_OF_NAME * (1 + len(inputs) + len(outputs) + len(attributes)), where)
+    return FileNode(op, tuple(inputs), tuple(outputs), attributes, where)
 
 
 def _attribute(content: memoryview, where: str, budget: _Budget) -> tuple[str, Attribute]:
@@ -191,8 +195,8 @@ def _tensor(content: memoryview, where: str, depth: int, budget: _Budget) -> tup
     if tensor.integer("data_location"):
         raise Refused(f"{here}: external data is not supported: save the model in one file")
     shape = tuple(tensor.integers("dims"))
-    if len(shape) > 16 or any(axis < 0 for axis in shape):
-        raise Refused(f"{here}: its shape {shape[:16]} cannot be")
+    if len(shape) > MOST_AXES or any(axis < 0 for axis in shape):
+        raise Refused(f"{here}: its shape {shape[:MOST_AXES]} cannot be")
     budget.spend(math.prod(shape), here)
     raw = tensor.data("raw_data")
     given = [field for field in ("float_data", "int32_data", "int64_data", "double_data") if field in tensor]

@@ -20,6 +20,7 @@ other in the order of the file's nodes, left to right:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -28,9 +29,9 @@ from functools import partial
 import numpy as np
 
 from npcheck.errors import Refused
-from npcheck.network import Array, Convolution, Linear, Scale, Windows, require_tame
+from npcheck.network import SINGLE, Array, Convolution, Linear, Scale, Windows, require_tame
 from npcheck.onnx_call import Call, Value, Variable, as_floats, places
-from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, TYPES, Constant
+from npcheck.onnx_messages import BOOL, DOUBLE, FLOAT, INT32, INT64, MOST_AXES, TYPES, Constant
 from npcheck.product import Product, Reciprocal, Square
 
 MOST_EXACT = 1 << 16  # entries of a tensor of floats that are computed as fractions
@@ -104,7 +105,7 @@ def shifted(call: Call, x: Variable, constant: Array) -> Variable:
     if not bias.any():
         return x
     made = call.builder.nodes[x.place]
-    if isinstance(made.op, Linear | Convolution) and made.op.bias is None:
+    if isinstance(made.op, Linear | Convolution) and made.op.bias is None and x.place not in call.builder.uncut:
         return call.again(made, made.op.plus(bias), x.shape)
     return call.emit(Scale(np.ones(x.size), bias=bias), [x], x.shape)
 
@@ -350,6 +351,8 @@ def _batch_normalization(call: Call) -> Value:
     call.only("training_mode", 0)
     call.only("spatial", 1)
     call.ignore("momentum")
+    if any(call.node.outputs[1:]):  # before opset 14 this is how the mode is told
+        raise Refused("it has outputs of training mode")
     x = call.variable(0)
     epsilon = call.number("epsilon", 1e-5)
     scale, beta, mean, variance = (call.floats(i) for i in range(1, 5))
@@ -466,7 +469,10 @@ def _same(side: str, image: Sequence[int], kernel: Sequence[int], strides: Seque
     """Return the pads with which there is a window for every stride that begins in the image."""
     before, after = [], []
     for length, width, stride in zip(image, kernel, strides, strict=True):
-        total = max((math.ceil(Fraction(length, stride)) - 1) * stride + width - length, 0)
+        wanted = (math.ceil(Fraction(length, stride)) - 1) * stride + width - length
+        if wanted < -1:  # some cut pixels off in front, others behind
+            raise Refused(f"auto_pad {side} with windows so far apart is not supported: runtimes differ in it")
+        total = max(wanted, 0)
         first = total // 2 if side == "SAME_UPPER" else total - total // 2
         before.append(first)
         after.append(total - first)
@@ -607,7 +613,7 @@ def _clip(call: Call) -> Value:
     """Translate lo + relu(x − lo) − relu(x − hi)."""
     call.at_most(1 if call.opset < 11 else 3)
     x = call.variable(0)
-    low, high = _limit(call, "min", 1), _limit(call, "max", 2)
+    low, high = _limit(call, x, "min", 1), _limit(call, x, "max", 2)
     if low is None or high is None:
         result = x if low is None else larger(call, x, np.full(x.shape, low))
         return result if high is None else smaller(call, result, np.full(x.shape, high))
@@ -618,10 +624,15 @@ def _clip(call: Call) -> Value:
     return shifted(call, call.sum(above_low, above_high, -1), np.array(low))
 
 
-def _limit(call: Call, name: str, i: int) -> float | None:
-    """Return a bound of Clip; None where it is not given, or where every float32 passes it."""
+def _limit(call: Call, x: Variable, name: str, i: int) -> float | None:
+    """Return a bound of Clip; None where it is not given or infinite, or where every float32 passes it.
+
+    In the last case the network is that of the file only while no value is beyond a float32: this has to be shown.
+    """
     if call.opset < 11:
-        limit = call.number(name, math.inf)
+        if name not in call.node.attributes:
+            return None
+        limit = call.number(name, 0.0)
     elif call.has(i):
         constant = call.constant(i)
         if constant.size != 1 or constant.dtype != np.float64:
@@ -629,9 +640,12 @@ def _limit(call: Call, name: str, i: int) -> float | None:
         limit = float(constant.reshape(-1)[0])
     else:
         return None
-    largest = float(np.finfo(np.float32).max)
-    beyond = limit <= -largest if name == "min" else limit >= largest
-    return None if beyond or (call.opset < 11 and limit == math.inf) else limit
+    away = -limit if name == "min" else limit
+    if not away >= SINGLE:
+        return limit
+    if away < math.inf:
+        call.builder.uncut.add(x.place)
+    return None
 
 
 def _max(call: Call) -> Value:
@@ -726,7 +740,7 @@ def _reshape(call: Call) -> Value:
 def reshaped(call: Call, x: Value, shape: Sequence[int]) -> Value:
     """Return the same entries in another shape, in which one axis may be −1."""
     size, known = math.prod(x.shape), math.prod(n for n in shape if n != -1)
-    if list(shape).count(-1) > 1 or min(shape, default=0) < -1 or len(shape) > 16:
+    if list(shape).count(-1) > 1 or min(shape, default=0) < -1 or len(shape) > MOST_AXES:
         raise Refused(f"the shape {tuple(shape)} cannot be")
     if -1 in shape and known and size % known == 0:
         shape = [size // known if n == -1 else n for n in shape]
@@ -757,6 +771,8 @@ def _squeeze(call: Call) -> Value:
     call.at_most(1 if call.opset < 13 else 2)
     x = call.value(0)
     listed = call.listed("axes", 1, 13)
+    if listed == ():
+        raise Refused("its axes are empty: runtimes differ in what that means")
     ones = tuple(axis for axis, n in enumerate(x.shape) if n == 1)
     axes = ones if listed is None else axes_of(listed, len(x.shape))
     if any(x.shape[axis] != 1 for axis in axes):
@@ -771,6 +787,8 @@ def _unsqueeze(call: Call) -> Value:
     if listed is None:
         raise Refused("its axes are missing")
     rank = len(x.shape) + len(listed)
+    if rank > MOST_AXES:
+        raise Refused(f"its result has more than {MOST_AXES} axes")
     axes = axes_of(listed, rank)
     lengths = iter(x.shape)
     return reshaped(call, x, [1 if axis in axes else next(lengths) for axis in range(rank)])
@@ -847,7 +865,7 @@ def _split(call: Call) -> list[Value]:
     axis = axis_of(call.integer("axis", 0), len(x.shape))
     widths = call.listed("split", 1, 13)
     count = len(call.node.outputs)
-    if call.integer("num_outputs", count) != count:
+    if not count or call.integer("num_outputs", count) != count:
         raise Refused(f"its num_outputs is not {count}")
     length = x.shape[axis]
     if widths is None:
@@ -857,7 +875,7 @@ def _split(call: Call) -> list[Value]:
         widths = (most,) * (count - 1) + (length - most * (count - 1),)
     if len(widths) != count or min(widths) < 0 or sum(widths) != length:
         raise Refused(f"the pieces {widths} do not make an axis of length {length}")
-    edges = [sum(widths[:i]) for i in range(count + 1)]
+    edges = [0, *itertools.accumulate(widths)]
 
     def piece(i: int) -> Value:
         cuts = (slice(None),) * axis + (slice(edges[i], edges[i + 1]),)
@@ -896,8 +914,8 @@ def _expand(call: Call) -> Value:
     """Translate repeating along axes; both shapes may have axes of length 1."""
     call.at_most(2)
     x, asked = call.value(0), call.indices(1)
-    if len(asked) > 16 or min(asked, default=1) < 1:
-        raise Refused(f"the shape {asked[:16]} is not supported")
+    if len(asked) > MOST_AXES or min(asked, default=1) < 1:
+        raise Refused(f"the shape {asked[:MOST_AXES]} is not supported")
     return broadcast(call, x, common_shape(x.shape, asked))
 
 
@@ -922,8 +940,8 @@ def _constant(call: Call) -> Value:
 def _constant_of_shape(call: Call) -> Value:
     call.at_most(1)
     shape, value = call.indices(0), call.tensor("value")
-    if len(shape) > 16 or min(shape, default=0) < 0:
-        raise Refused(f"the shape {shape[:16]} cannot be")
+    if len(shape) > MOST_AXES or min(shape, default=0) < 0:
+        raise Refused(f"the shape {shape[:MOST_AXES]} cannot be")
     call.builder.spend(shape)
     fill = np.zeros(1) if value is None else value.reshape(-1)
     if fill.size != 1:

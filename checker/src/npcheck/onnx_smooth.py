@@ -118,7 +118,8 @@ def _over_last(call: Call, x: Variable, log: bool) -> Variable:
         raise Refused("a vector of one entry is not supported")
     shape = (*x.shape, width - 1)
     call.builder.spend(shape)
-    others = np.array([[j for j in range(width) if j != i] for i in range(width)])
+    fewer = np.arange(width - 1)
+    others = fewer + (fewer >= np.arange(width)[:, None])  # row i has all but i
     minuend = call.look(x, lambda entries: entries[..., others])
     subtrahend = call.look(x, lambda entries: np.broadcast_to(entries[..., None], shape))
     raised = call.emit(Exp(), [call.sum(minuend, subtrahend, -1)], shape)

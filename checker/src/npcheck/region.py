@@ -27,6 +27,7 @@ from npcheck.bound import Form, Ranges, Watch
 from npcheck.clip import clipped
 from npcheck.errors import Invalid
 from npcheck.network import Network
+from npcheck.ranges import ENTRIES as FORMS
 from npcheck.ranges import ROWS, by_default, interval, meet, neuron_bounds, start
 from npcheck.statement import Array, Region, Rows
 from npcheck.stream import Stream
@@ -71,6 +72,8 @@ def read_bounds(
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
         if node in network.hidden:
             packed = _check_node(network, node, region, ranges, packed, stream, jobs)
+        if network.cuts(node, ranges.lower[node], ranges.upper[node]):
+            raise Invalid(f"{network.nodes[node].name}: a value may be beyond a float32, where the model clips it")
     return ranges, packed
 
 
@@ -90,7 +93,8 @@ def _check_node(
     for code, sign in sides:
         for kind in (DEFAULT, SLOPES):
             neurons = (code == kind).nonzero()[0]
-            most = len(neurons) if kind == DEFAULT else min(ROWS, ENTRIES // max(1, before.count))
+            wide = max(1, sum(network.nodes[h].size for h in before.nodes))
+            most = len(neurons) if kind == DEFAULT else min(ROWS, ENTRIES // max(1, before.count), FORMS // wide)
             most = max(1, most)  # no more slopes are held than for so many sides
             for begin in range(0, len(neurons), most):
                 some = neurons[begin : begin + most]

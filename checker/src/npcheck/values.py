@@ -13,12 +13,14 @@ import numpy as np
 
 from npcheck.errors import Refused
 from npcheck.exact import Dyadic, Integers, dyadic
-from npcheck.network import Affine, Convolution, Input, Linear, Network, Node, Relu, Scale, Sum, Take
+from npcheck.network import SINGLE, Affine, Convolution, Input, Linear, Network, Node, Relu, Scale, Sum, Take
 from npcheck.ranges import interval, start
 from npcheck.statement import Array
 
 MOST_PRODUCTS = 1 << 27  # of all exact operators: some ten seconds
 MOST_BITS = 1 << 16  # of an exact value
+MOST_HELD = 1 << 33  # bits of all values of a node
+MOST_SHIFT = 2200  # bits that one product with a float adds to a value, brought to the lowest exponent
 WEIGHTS = 1 << 20  # that are held as whole numbers at once
 
 
@@ -35,6 +37,9 @@ def enclosed_values(network: Network, point: Array) -> Enclosed:
     ranges = start(network, point[None], point[None])
     for node in range(1, len(network.nodes)):
         ranges.lower[node], ranges.upper[node] = interval(network, node, ranges)
+        if network.cuts(node, ranges.lower[node], ranges.upper[node]):
+            nothing: list[Fraction | None] = [None] * network.nodes[-1].size
+            return Enclosed(nothing, nothing)
     lower, upper = ([_fraction(end) for end in side[-1][0].tolist()] for side in (ranges.lower, ranges.upper))
     return Enclosed(lower, upper)
 
@@ -51,6 +56,8 @@ def exact_values(network: Network, point: Array) -> Enclosed:
     values: dict[int, Dyadic] = {}
     for place, node in enumerate(network.nodes):
         values[place] = _value(node, point, [values[w] for w in node.inputs])
+        if place in network.uncut and any(abs(values[place].fraction(i)) > SINGLE for i in range(node.size)):
+            raise Refused(f"{node.name}: a value is beyond a float32, where the model clips it")
         for w in set(node.inputs):
             if last[w] == place:
                 del values[w]
@@ -68,11 +75,22 @@ def _value(node: Node, point: Array, inputs: list[Dyadic]) -> Dyadic:
     if not isinstance(op, Affine) or op.folded:
         why = "some of its numbers were computed in float64" if isinstance(op, Affine) else "it is no ReLU"
         raise Refused(f"{node.name} has no exact value: {why}")
+    biases = [] if op.bias is None else [dyadic(op.bias)]
+    if (_bits([*inputs, *biases]) + MOST_SHIFT) * max(op.size, *op.sizes) > MOST_HELD:
+        raise Refused(f"{node.name}: its exact values have more than {MOST_HELD} bits together")
     value = _forward(op, inputs)
-    value = value if op.bias is None else value + dyadic(op.bias)
+    for bias in biases:
+        value = value + bias
     if int(np.max(np.abs(value.numbers), initial=0)).bit_length() > MOST_BITS:
         raise Refused(f"{node.name}: an exact value has more than {MOST_BITS} bits")
     return value
+
+
+def _bits(values: list[Dyadic]) -> int:
+    """Return how many bits a number has at most once all are brought to one exponent."""
+    lowest = min(value.exponent for value in values)
+    most = (int(np.max(np.abs(value.numbers), initial=0)).bit_length() + value.exponent for value in values)
+    return max(most) - lowest
 
 
 def _products(node: Node) -> int:

@@ -14,6 +14,9 @@ parts, where those of the last part change fastest; and the assertions together 
 file. In a disjunct, inequalities on one single input are put together to a box. All others are rows, in the order in
 which they are written.
 
+As in SMT-LIB, texts "…" and names |…| may have parentheses and semicolons in them. They stand in commands that say
+nothing.
+
 All numbers are exact fractions. A proof takes a strict bound of the box as one that is not: the box is then larger than
 what is asked for, by points of its border, and so a proof about it is a proof. The parentheses are read with a stack of
 our own, so no depth of theirs is too much for the interpreter.
@@ -44,7 +47,7 @@ MOST_DIGITS = 1000  # of a number as it is written
 MOST_EXPONENT = 400
 MOST_BITS = 1 << 13  # of a numerator or denominator that is computed
 
-_TOKEN = re.compile(r"[ \t\r\n]+|;[^\r\n]*|[()]|[^ \t\r\n();]+")
+_TOKEN = re.compile(r"""[ \t\r\n]+|;[^\r\n]*|[()]|"[^"]*"|\|[^|]*\||["|]|[^ \t\r\n();"|]+""")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _NAME = re.compile(r"[XY]_(0|[1-9][0-9]{0,8})")
 _LINE = re.compile(r"\r\n|\r|\n")
@@ -194,6 +197,8 @@ class _Reader:
                         at, f"more than {MOST_FRAMES} parentheses, or more than {DEEPEST} in each other"
                     )
                 open_frames.append(Frame(at))
+            elif token in ('"', "|"):
+                raise self._refused(at, f"this {token} has no partner")
             elif not open_frames:
                 raise self._refused(at, f"{token[:40]!r} stands outside of parentheses")
             elif token != ")":

@@ -159,7 +159,10 @@ def _judged(network: Network, question: Question, text: Witness) -> tuple[bool, 
 
 
 def _number(value: Fraction) -> str:
-    return f"about {float(value):.3g}" if value else "0, and it is strict"
+    if not value:
+        return "0, and it is strict"
+    near = _float(value, np.float64)
+    return f"about {near:.3g}" if np.isfinite(near) else "more than 1e308"
 
 
 def _said(question: Question, held: dict[int, _Spot], text: Witness, kind: type[np.floating]) -> list[str]:
