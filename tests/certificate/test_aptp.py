@@ -236,8 +236,32 @@ def test_what_aptp_cannot_say_is_said_in_a_line(tmp_path: Path) -> None:
         files = certified(Question(network, Property((disjunct,), 1, 2, "made here")), folder, method="beta")
         with pytest.raises(UsageError, match=why):
             export(*files, tmp_path / "out")
+    folder = tmp_path / "ball"
+    folder.mkdir()
+    files = certified(of_one_row_each(1), folder, method="beta")
+    ball = "(assert (<= (+ (* X_0 X_0) (* X_1 X_1) (* X_2 X_2)) 1.0))"
+    files[2].write_text(f"{files[2].read_text()}{ball}\n")
+    request = Request(files[0], files[1], files[2], folder / "hints", 60.0, check=False, at_once=False)
+    assert request.finish(request.subject()).written
+    with pytest.raises(UsageError, match="with a ball, and APTP has boxes"):
+        export(*files, tmp_path / "out")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
 def files_of_another(folder: Path) -> Path:
     return of_one_row_each(2).network.save(folder / "other.onnx")
+
+
+def test_ties_are_not_said(tmp_path: Path) -> None:
+    """relu(x) − relu(x) < 0 never holds; APTP would say <= 0, which does."""
+    twins = dense(([[1.0], [1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
+    weaker = Disjunct(whole_box([-1], [1]), (Row({0: Fraction(1)}, Fraction(-1, 1000), strict=True),))
+    question = Question(twins, Property((weaker,), 1, 1, "made here"))
+    files = certified(question, tmp_path, method="beta")
+    tie = replace(weaker, rows=(replace(weaker.rows[0], rhs=Fraction(0)),))
+    files[2].write_text(version_1(replace(question.property, disjuncts=(tie,)), tie.box))
+    request = Request(*files, tmp_path / "hints", 60.0, check=False, at_once=False)
+    assert request.finish(request.subject()).written
+    with pytest.raises(UsageError, match="with a strict row that may hold by a tie, and APTP has none"):
+        export(*files, tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())

@@ -11,9 +11,10 @@ model's file, and in C order within each.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netproof.errors import UsageError
+from npcheck.bound import Form, Ranges
 from npcheck.check import check
 from npcheck.errors import Invalid, Refused
 from npcheck.files import read
@@ -28,9 +30,9 @@ from npcheck.network import Affine, Input, Network, Relu
 from npcheck.onnx_file import read_network
 from npcheck.onnx_messages import read_graph
 from npcheck.region import read_bounds
-from npcheck.statement import Array, Region, state
+from npcheck.statement import Array, Region, Rows, state
 from npcheck.stream import Stream, read_header
-from npcheck.tree import Packed, Part, Walk, most_at_once
+from npcheck.tree import Batch, Packed, Part, Walk, bounds_of, most_at_once
 from npcheck.vnnlib_file import Disjunct, Question, Row, read_question
 from npcheck.work import Here
 
@@ -89,7 +91,7 @@ class _Exporter:
 
     def take(self, region: Region, stream: Stream) -> None:
         """Write what can be said of a region's disjuncts."""
-        _, packed = read_bounds(self._network, region, stream, Here(self._network, lambda what, leaves: None))
+        ranges, packed = read_bounds(self._network, region, stream, Here(self._network, lambda what, leaves: None))
         names = _names_of(packed, self._names)
         for target, rows in zip(region.targets, region.rows, strict=True):
             walk = Walk(
@@ -100,12 +102,19 @@ class _Exporter:
                 most_at_once(self._network),
                 _unclipped,
             )
-            signs = _signs(walk, region)
+            signs = _signs(walk, region, partial(self._without_ties, packed, ranges, rows))
             why = self._written(target, self._question.disjuncts[target], names, signs)
             for _ in signs:  # what is left of the tree
                 pass
             if why:
                 self._missing.setdefault(why, []).append(target)
+
+    def _without_ties(self, packed: Packed, ranges: Ranges, rows: Rows, batch: Batch) -> bool:
+        """Say whether leaves hold as if no row were strict."""
+        if not any(row.strict for row in rows.exact):
+            return True
+        form_of = partial(_of_rows, rows, len(self._network.nodes) - 1)
+        return bool((bounds_of(self._network, packed, batch, ranges, form_of) > 0.0).all())
 
     @property
     def notes(self) -> list[str]:
@@ -113,9 +122,11 @@ class _Exporter:
         return [f"{_named(targets)} {why}" for why, targets in self._missing.items()]
 
     def _written(
-        self, target: int, disjunct: Disjunct, names: NDArray[np.int64], signs: Iterator[NDArray[np.int8] | None]
+        self, target: int, disjunct: Disjunct, names: NDArray[np.int64], signs: Iterator[NDArray[np.int8] | str]
     ) -> str:
         """Write a file; return why not."""
+        if disjunct.ball is not None:
+            return "with a ball, and APTP has boxes"
         if len(disjunct.rows) != 1:
             return f"with {len(disjunct.rows)} rows, and APTP has one"
         try:
@@ -142,7 +153,7 @@ class _Exporter:
         self,
         file: TextIO,
         names: NDArray[np.int64],
-        signs: Iterator[NDArray[np.int8] | None],
+        signs: Iterator[NDArray[np.int8] | str],
         box: list[tuple[str, str]],
         row: str,
     ) -> str:
@@ -150,8 +161,8 @@ class _Exporter:
         file.write("; Hidden constraints\n(assert (or\n")
         split: set[int] = set()
         for leaf in signs:
-            if leaf is None:
-                return "with splits of inputs, and APTP splits ReLUs alone"
+            if isinstance(leaf, str):
+                return leaf
             (places,) = leaf.nonzero()
             if len(places) == 0:
                 return "without a split, and APTP needs one"
@@ -191,12 +202,18 @@ def _unclipped(part: Part) -> tuple[Array, Array]:
     return part.lower, part.upper
 
 
-def _signs(walk: Walk, region: Region) -> Iterator[NDArray[np.int8] | None]:
-    """Go through the signs of the leaves; None where a leaf is on another box."""
+def _of_rows(rows: Rows, output: int, weights: Array, known: Ranges) -> Form:
+    return Form.of_rows(rows, weights, output, known)
+
+
+def _signs(walk: Walk, region: Region, hold: Callable[[Batch], bool]) -> Iterator[NDArray[np.int8] | str]:
+    """Go through the signs of the leaves, or why APTP cannot say one; hold: whether those of a batch need no tie."""
     for batch in walk.batches():
         for leaf in batch.leaves:
             whole = np.array_equal(leaf.lower, region.lower) and np.array_equal(leaf.upper, region.upper)
-            yield leaf.signs if whole else None
+            yield leaf.signs if whole else "with splits of inputs, and APTP splits ReLUs alone"
+        if not hold(batch):
+            yield "with a strict row that may hold by a tie, and APTP has none"
 
 
 def _named(targets: list[int]) -> str:
