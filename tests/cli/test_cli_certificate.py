@@ -88,7 +88,7 @@ def test_a_counterexample_is_its_own(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["j.json", *FILES]
     (tmp_path / "w.txt").write_text(done.stdout)
     judged = netproof("check", "w.txt", *FILES, cwd=tmp_path)
-    assert (judged.returncode, judged.stdout.split("\n")[0]) == (0, "violated")
+    assert (judged.returncode, judged.stdout.split("\n")[0]) == (3, "violated")
 
 
 def test_no_time_for_it_takes_no_verdict(tmp_path: Path) -> None:

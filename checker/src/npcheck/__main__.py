@@ -1,8 +1,8 @@
 """`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
 
-With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid or violated, 1
-invalid or not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 130 after
-Ctrl-C.
+With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid, 1 invalid or not
+violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 3 violated, 130 after Ctrl-C.
+Only a proof gives 0: a script that waits for one must not take a counterexample for it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from npcheck.errors import Invalid, Refused
 from npcheck.witness import is_witness, judge
 
 OPERATORS = ("relu", "argmax", "exp", "log", "order", "product", "quotient", "root", "sigmoid", "softplus")
+EXIT_VIOLATED = 3
 EVERY = 2.0  # seconds between two lines of progress
 LONGEST = 1000  # line
 
@@ -106,7 +107,7 @@ def _witness(given: argparse.Namespace) -> int:
     judged = judge(given.certificate, given.model, given.spec)
     answer = "violated" if judged.violated else "not violated"
     _say(answer, *map(clean, judged.lines), f"model {judged.model}", f"spec  {judged.spec}")
-    return 0 if judged.violated else 1
+    return EXIT_VIOLATED if judged.violated else 1
 
 
 def _shown(checked: Checked) -> list[str]:
@@ -166,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="npcheck",
         description="Check a certificate that a neural network satisfies a specification on all of its inputs, or a "
         "counterexample, as text or .npy, that it does not.",
-        epilog="exit: 0 valid or violated, 1 invalid or not violated, 2 nothing could be checked. MODEL and SPEC may "
+        epilog="exit: 0 valid, 1 invalid or not violated, 2 nothing could be checked, 3 violated. MODEL and SPEC may "
         "be .gz.",
     )
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE|WITNESS")

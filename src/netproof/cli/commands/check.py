@@ -24,7 +24,7 @@ def check(
     """Check a certificate with npcheck, which trusts nothing of netproof: line 1 is valid or invalid.
 
     With a counterexample (text or .npy), line 1 is violated or not violated: by the real-valued network, at this point.
-    Exit 0 where it is valid or violated, 1 where it is not, 2 where nothing could be checked.
+    Exit 0 where it is valid, 1 where it is not, 2 where nothing could be checked, 3 where it is violated.
     """
     from netproof.certificate.installed import require_npcheck
 
