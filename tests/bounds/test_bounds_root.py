@@ -13,6 +13,7 @@ from netproof.bounds.domains import Domains, Known
 from netproof.bounds.dual import Dual, DualPoint
 from netproof.bounds.linear import memory
 from netproof.bounds.linear.interval import interval_bounds
+from netproof.bounds.neurons.each import Beside
 from netproof.bounds.neurons.root import Root, build_root
 from netproof.bounds.packed import Packed
 from netproof.bounds.record import Source
@@ -305,7 +306,7 @@ def test_bounds_by_branching_are_named() -> None:
         deeper.append(len(domains) // 2)
         return better
 
-    root = build_root(problem, CPU, CLIMB, Deadline(), deepen=deepen)
+    root = build_root(problem, CPU, CLIMB, Deadline(), beside=Beside(deepen))
     assert root is not None
     found = sum(int((sources == Source.BRANCHES).sum()) for sources in root.sources)
     assert 0 < found <= sum(deeper)

@@ -8,7 +8,7 @@ is divided among the inputs by their shares in its width.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from netproof.certificate.leaves import Unprovable
 from netproof.core.deadline import Deadline, DeadlineExpired
 from npcheck.bound import Form, Places, Ranges, lower_bound
 from npcheck.clip import clipped
-from npcheck.network import Affine, Network, Nonlinear, Planes, Relu
+from npcheck.network import Affine, Network, Nonlinear, Plane, Planes, Relu
 from npcheck.ranges import Lines, by_default
 from npcheck.statement import Array, Region, Rows
 from npcheck.tree import AGAIN, CLIP, INPUT, LEAF, WEIGHTS
@@ -88,8 +88,9 @@ class BoxTreeMaker:
     def _try(self, parts: list[Part]) -> list[Part]:
         """Make leaves of parts that hold; return what the others are divided into."""
         lower, upper = np.stack([part.lower for part in parts]), np.stack([part.upper for part in parts])
-        whole = parts[0].is_whole
-        ranges = self._known if whole else by_default(self._network, lower, upper, {}, self._known)
+        whole, seen = parts[0].is_whole, _Seen(self._network, len(parts))
+        known = replace(self._known, watch=seen)
+        ranges = self._known if whole else by_default(self._network, lower, upper, {}, known)
         count = len(self._rows.right)
         slopes, constants = np.zeros((len(parts), count, lower.shape[1])), np.zeros((len(parts), count))
         bounds, chosen = np.full(len(parts), -np.inf), np.zeros((len(parts), count))
@@ -115,21 +116,25 @@ class BoxTreeMaker:
         ties = _ties(values)
         blamed = np.where(ties.sum(1, keepdims=True) > 1, ties, chosen)
         at = (bounds <= 0.0).nonzero()[0]
-        return self._divided([parts[place] for place in at], ranges if whole else _some(ranges, at), forms, blamed, at)
+        left = ranges if whole else _some(ranges, at)
+        return self._divided([parts[place] for place in at], left, forms, blamed, at, seen)
 
     def _value(self, weights: Array, ranges: Ranges) -> tuple[Form, Array]:
         stored = weights.astype(np.float32).astype(np.float64)
         form = Form.of_rows(self._rows, stored, len(self._network.nodes) - 1, ranges)
         return form, lower_bound(self._network, form, ranges, Lines({}))
 
-    def _divided(self, parts: list[Part], ranges: Ranges, forms: Forms, blamed: Array, at: Places) -> list[Part]:
+    def _divided(
+        self, parts: list[Part], ranges: Ranges, forms: Forms, blamed: Array, at: Places, seen: _Seen
+    ) -> list[Part]:
         """Clip parts, or halve them where that takes little away."""
         if not parts:
             return []
         width = ranges.upper[0] - ranges.lower[0]
         lower, upper = clipped(self._network, self._rows, ranges)
         cut = (lower > ranges.lower[0] + WORTH * width) | (upper < ranges.upper[0] - WORTH * width)
-        blame = _blame(self._network, ranges, self._rows, blamed[at])
+        costs = _costs(self._network, ranges, self._rows, blamed[at])
+        blame = _blame(self._network, ranges, costs, seen.moves(at))
         worth = blame + LINEAR * np.abs(forms.slopes[at]).mean(1) * width
         following = []
         for place, part in enumerate(parts):
@@ -179,14 +184,66 @@ def _some(ranges: Ranges, at: Places) -> Ranges:
     return Ranges([of(side) for side in ranges.lower], [of(side) for side in ranges.upper], ball=ranges.ball)
 
 
-def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Array:
+class _Seen:
+    """Keeps by how much each input moves the lines about neurons, from the passes back that bound them: a `Watch`."""
+
+    def __init__(self, network: Network, parts: int) -> None:
+        self._network, self._parts = network, parts
+        self._slopes: dict[int, Array] = {}  # by node: (part, n, input)
+
+    def disjunct(self, target: int) -> None:
+        """Rows are not looked at."""
+
+    def begin(self, form: Form, ranges: Ranges) -> _Pass | None:
+        """Follow forms of neurons."""
+        if form.weights is not None:
+            return None
+        ((node, seeds),) = form.coefficients.items()
+        return _Pass(self, form, ranges.place, node, np.abs(seeds).argmax(1))
+
+    def add(self, node: int, place: int, neurons: Places, slopes: Array) -> None:
+        """Take in the slopes (B, input) of some neurons' lines on one part."""
+        if node not in self._slopes:
+            sizes = self._parts, self._network.nodes[node].size, self._network.nodes[0].size
+            self._slopes[node] = np.zeros(sizes)
+        np.add.at(self._slopes[node][place], neurons, np.abs(slopes))
+
+    def moves(self, at: Places) -> dict[int, Array]:
+        """Return by node how far each unit of an input moves lines (part, n, input), on some parts."""
+        return {node: slopes[at] for node, slopes in self._slopes.items()}
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """A batch of passes back that is followed: a `Trace`."""
+
+    seen: _Seen
+    form: Form
+    place: int
+    node: int
+    neurons: Places
+
+    def replaced(self, node: int, coefficients: Array, p: Array | None) -> None:
+        """Wait for the input."""
+
+    def bent(self, node: int, p: list[Array], plane: Plane) -> None:
+        """Wait for the input."""
+
+    def found(self, bounds: Array) -> None:
+        """Take what is left in the end."""
+        slopes = self.form.coefficients.get(0)
+        if slopes is not None:
+            self.seen.add(self.node, self.place, self.neurons, slopes)
+
+
+def _blame(network: Network, ranges: Ranges, costs: dict[int, Array], lines: dict[int, Array]) -> Array:
     """Return (B, n): what an input's width costs the bound by the neurons that it makes unstable.
 
-    What a neuron costs is divided among the inputs by how far each moves it, when every ReLU is its chord.
+    What a neuron costs is divided among the inputs by how far each moves the lines about it (`lines`); where there are
+    none, by how far it moves the neuron when every ReLU is its chord.
     """
     width = ranges.upper[0] - ranges.lower[0]
     varying = np.flatnonzero((width > 0.0).any(0))
-    costs = _costs(network, ranges, rows, weights)
     moves = [np.zeros((len(width), len(varying), network.nodes[0].size))]  # (B, varying, n) of each node
     moves[0][:, np.arange(len(varying)), varying] = width[:, varying]
     blame = np.zeros_like(width)
@@ -203,6 +260,8 @@ def _blame(network: Network, ranges: Ranges, rows: Rows, weights: Array) -> Arra
             moves.append(sum(moved, start=np.zeros(moves[node.inputs[0]].shape)))
         if place in costs:
             size = np.abs(moves[place])
+            if place in lines:
+                size = (lines[place] * width[:, None])[:, :, varying].transpose(0, 2, 1)
             share = costs[place] / np.maximum(size.sum(1), 1e-200)
             blame[:, varying] += np.einsum("bvn,bn->bv", size, share)
     return blame
