@@ -25,7 +25,7 @@ def test_rows_that_rounding_alone_tells_apart_share_the_choice() -> None:
     seen: list[np.ndarray] = []
 
     class Watched(BoxTreeMaker):
-        def _divided(self, parts, ranges, forms, blamed, at):  # type: ignore[no-untyped-def]
+        def _divided(self, parts, ranges, forms, blamed, *rest):  # type: ignore[no-untyped-def]
             seen.append(blamed)
             return []
 

@@ -1,8 +1,8 @@
 """`npcheck CERTIFICATE MODEL.onnx SPEC.vnnlib`: the first line of the answer is `valid` or `invalid`.
 
-With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid, 1 invalid or not
-violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 3 violated, 130 after Ctrl-C.
-Only a proof gives 0: a script that waits for one must not take a counterexample for it.
+With a counterexample in place of the certificate it is `violated` or `not violated`. Exit codes: 0 valid, 1 invalid or
+not violated, 2 nothing could be checked (a file that cannot be read, or something unknown in it), 3 violated, 130 after
+Ctrl-C. Only a proof gives 0: a script that waits for one must not take a counterexample for it.
 """
 
 from __future__ import annotations
