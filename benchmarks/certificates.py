@@ -1,7 +1,8 @@
 """What certificates cost: leaves, bytes and CPU seconds of searching, writing and checking, by set.
 
 Every instance is searched, and where it is proved the certificate is written and checked. Reading the files is in no
-column. A proof without a certificate that npcheck accepts is named; then the exit code is 1.
+column. A proof without a certificate that npcheck accepts is named; then the exit code is 1. "alone" are sub-domains of
+searches that no certificate was asked of, with --alone: of the same instances.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Row:
     write: float = 0.0
     check: float = 0.0
     wrong: str = ""  # why a proof has no certificate
+    alone: str = ""  # the verdict of a search without a certificate, with --alone
+    domains_alone: int = 0
 
 
 def measure(instance: instances.Instance, timeout: float, given: argparse.Namespace, folder: Path) -> Row:
@@ -64,6 +67,9 @@ def measure(instance: instances.Instance, timeout: float, given: argparse.Namesp
     search = time.process_time() - began
     names = instance.benchmark, model.name, spec.name
     row = Row(*names, str(verdict.status), verdict.stats.domains, search, wrong=wrong)
+    if given.alone:
+        without = netproof.verify(network, property, **engine)
+        row = replace(row, alone=str(without.status), domains_alone=without.stats.domains)
     return row if wrong or not verdict.proved else certified(row, request)
 
 
@@ -94,7 +100,7 @@ def summary(name: str, rows: Sequence[Row]) -> list[str]:
     def middle(column: str) -> str:
         return short(statistics.median(float(getattr(row, column)) for row in good)) if good else "-"
 
-    columns = ("domains", "leaves", "bytes", "search", "write", "check")
+    columns = ("domains_alone", "domains", "leaves", "bytes", "search", "write", "check")
     return [name, str(len(rows)), str(len(proofs)), str(len(good)), *map(middle, columns)]
 
 
@@ -106,6 +112,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--certificate-timeout", type=options.above_zero, default=300.0, metavar="S")
     parser.add_argument("--method", default="auto", metavar="NAME", help="(default: auto)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--alone", action="store_true", help="search each instance without a certificate, too")
     parser.add_argument("--csv", type=options.writable, metavar="FILE", help="write every instance")
     return parser.parse_args()
 
@@ -120,10 +127,12 @@ def main() -> int:
             say(
                 f"{row.set} {row.model} {row.spec}: {row.verdict}, {row.leaves} leaves, {row.bytes} bytes,"
                 f" {row.search:.2f} s + {row.write:.2f} s, check {row.check:.2f} s {row.wrong}"
+                + (f" (alone: {row.alone}, {row.domains_alone} of {row.domains} sub-domains)" if given.alone else "")
             )
             if given.csv:
                 write_csv(given.csv, by_set)
-    header = ["set", "instances", "proved", "certified", "domains", "leaves", "bytes", "search s", "write s", "check s"]
+    header = ["set", "instances", "proved", "certified", "alone", "domains", "leaves", "bytes"]
+    header += ["search s", "write s", "check s"]
     print(table([header, *(summary(name, rows) for name, rows in by_set.items())]))
     missing = [row for rows in by_set.values() for row in rows if row.verdict == "unsat" and row.wrong]
     for row in missing:
