@@ -16,6 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import TracebackType
@@ -41,13 +42,13 @@ class Pool:
         self._pending: deque[tuple[_Worker, Done]] = deque()
         self._workers: list[_Worker] = []
         self._turn = 0
-        with _one_thread_each(), _interrupts_wait():
-            try:
+        try:
+            with _one_thread_each(), _interrupts_wait():
                 for _ in range(count):
                     self._workers.append(_Worker(network))
-            except BaseException:
-                self._end()
-                raise
+        except BaseException:  # an interrupt that had to wait, too
+            self._end()
+            raise
 
     def __enter__(self) -> Pool:
         return self
@@ -189,6 +190,7 @@ def _interrupts_wait() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
+    resource_tracker.ensure_running()  # here, as its start would let interrupts in again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
