@@ -131,9 +131,11 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     os.mkfifo(case.certificate)
     arguments = [sys.executable, "-m", "npcheck", "--jobs", "2", case.certificate, case.model, case.spec]
     environment = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[1])}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell has run aside would ignore it
     npcheck = subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
+    signal.signal(signal.SIGINT, before)
     with open(os.open(case.certificate, os.O_RDWR), "wb") as pipe:  # which waits for no reader
         pipe.write(header(LINE, WIDE.encode()) + chunk((split(0, 0.5) + leaf()) * 50))
         pipe.flush()

@@ -26,6 +26,7 @@ class Display:
         self._latest: Mapping[str, Any] = {"phase": "load"}
         self._live: Live | None = None
         self._title = ""
+        self._notes: set[str] = set()
         self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._quiet = quiet
         self._plain_at = started + PLAIN_EVERY
@@ -36,7 +37,9 @@ class Display:
         self._title = event.get("title", "")
         self._latest = event["progress"]
         self._pace.note(self._latest)
-        if note := self._latest.get("note"):
+        note = self._latest.get("note")
+        if note and note not in self._notes:  # each of several searches may tell it
+            self._notes.add(note)
             self._say(note)
 
     @property
