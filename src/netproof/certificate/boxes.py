@@ -192,7 +192,7 @@ class _Seen:
         self._slopes: dict[int, Array] = {}  # by node: (part, n, input)
 
     def disjunct(self, target: int) -> None:
-        """Rows are not looked at."""
+        """Leave rows aside."""
 
     def begin(self, form: Form, ranges: Ranges) -> _Pass | None:
         """Follow forms of neurons."""
