@@ -263,3 +263,38 @@ def test_only_what_npcheck_refuses_goes_away(
     state = replace(request, check=True).finish(request.subject())
     assert (state.written, state.checked) == (stays, {0: True, 1: False, 2: None}[code])
     assert request.path.exists() == stays
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"), [(MemoryError(), "memory ran out"), (OSError(5, "Input/output error"), "Input")]
+)
+def test_no_fault_of_the_machine_takes_the_verdict(
+    fault: Exception, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+
+    def fail(*args: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("netproof.certificate.write.Spool", fail)
+    verdict = netproof.verify(str(model), str(spec), device="cpu", certificate=tmp_path / "c.npcert")
+    assert verdict.proved
+    assert verdict.certificate is not None
+    assert (verdict.certificate["written"], why in verdict.certificate["reason"]) == (False, True)
+
+
+def test_a_certificate_does_not_replace_what_it_is_about(tmp_path: Path) -> None:
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+    for asked in (model, spec):
+        with pytest.raises(UsageError, match="would overwrite"):
+            netproof.verify(str(model), str(spec), certificate=asked)
+
+
+def test_what_lies_in_the_current_folder_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file named as npcheck is would call anything valid."""
+    model, spec = files(sharpened(knotted(1), [CLOSE]), tmp_path)
+    (tmp_path / "npcheck.py").write_text("import sys; sys.exit(5)")
+    monkeypatch.chdir(tmp_path)
+    verdict = netproof.verify(str(model), str(spec), device="cpu", certificate=tmp_path / "c.npcert")
+    assert verdict.certificate is not None
+    assert verdict.certificate["checked"] is True

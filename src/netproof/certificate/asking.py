@@ -17,7 +17,9 @@ def ask(
     certificate: Path, model: Path, spec: Path, seconds: float, tell: Tell | None
 ) -> subprocess.CompletedProcess[str]:
     """Run npcheck; subprocess.TimeoutExpired where it takes longer. tell: hears each line of its progress."""
-    command = [sys.executable, "-m", "npcheck", *([] if tell else ["--quiet"]), str(certificate), str(model), str(spec)]
+    # -P: no file of the current folder is imported in place of npcheck's.
+    options = ["-P", "-m", "npcheck", *([] if tell else ["--quiet"])]
+    command = [sys.executable, *options, str(certificate), str(model), str(spec)]
     errors: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

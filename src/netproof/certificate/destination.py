@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,10 @@ class Destination:
         from netproof.certificate.question import Question, check_alike, may_replace
         from netproof.certificate.record import Recording
 
+        for asked in (self.model or model, self.spec or spec):
+            there = isinstance(asked, str | Path) and self.path.exists() and os.path.exists(asked)
+            if there and self.path.samefile(asked):
+                raise UsageError(f"the certificate would overwrite {asked}", remedy="give it another name")
         question = Question.of(self.model or model, self.spec or spec, network, property)
         try:
             self.folder.mkdir(exist_ok=True)

@@ -52,8 +52,17 @@ class Request:
     ) -> Certificate:
         """Write the certificate, check it, and give it its name, with the files of its question beside it.
 
-        tell: hears how far a long check is.
+        tell: hears how far a long check is. A disk or a memory that is full takes the certificate, and no verdict.
         """
+        try:
+            return self._finished(subject, progress, hints, tell)
+        except MemoryError:
+            reason = "memory ran out"
+        except OSError as error:
+            reason = f"it cannot be written: {error.strerror or error}"
+        return Certificate(str(self.path), reason=reason, limit=self.seconds)
+
+    def _finished(self, subject: Subject, progress: Progress, hints: Hints | None, tell: Tell | None) -> Certificate:
         unfinished = self.path if self.folder is None else self.folder / UNFINISHED
         written = write_certificate(unfinished, subject, hints or self.spool, Deadline(self.seconds), progress)
         if written.reason:
@@ -73,12 +82,16 @@ class Request:
             answer = ask(unfinished, self.model, self.spec, self.seconds, tell)
         except subprocess.TimeoutExpired:
             return replace(state, reason=f"npcheck did not end in {self.seconds:g} s")
+        except OSError as error:  # the certificate is whole
+            return replace(state, reason=f"npcheck cannot be started: {error.strerror or error}")
         if answer.returncode == 0:
             return replace(state, checked=True)
         said = " ".join((answer.stdout + answer.stderr).split())
         if answer.returncode in (EXIT_INTERRUPTED, -signal.SIGINT):
             return replace(state, reason=INTERRUPTED)
-        if answer.returncode != 1:  # nothing was decided: memory ran out, say
+        if answer.returncode != 1 or not answer.stdout.startswith(
+            "invalid"
+        ):  # nothing was decided: memory ran out, say
             return replace(state, reason=said)
         unfinished.unlink(missing_ok=True)
         why = f"npcheck does not accept it: {said}"

@@ -21,6 +21,7 @@ from netproof.certificate.room import Room
 from netproof.certificate.state import Certificate
 from netproof.core.about import About
 from netproof.core.deadline import Deadline
+from netproof.core.reasons import INTERRUPTED
 from netproof.core.verdict import Status, Verdict, Witness
 from netproof.dataset.bracket import PRECISION, Bracket, close_in, share, why_none_certified
 from netproof.dataset.images import BALLS, read_norm, real_array
@@ -124,7 +125,10 @@ class _Asking:
         if self.proved is None:
             return Certificate(str(self.certificate.path), reason="no radius is proved").to_dict()
         request = self.proved.request()
-        return request.finish(request.subject()).to_dict()
+        try:
+            return request.finish(request.subject()).to_dict()
+        except KeyboardInterrupt:  # the radius stands
+            return Certificate(str(request.path), reason=INTERRUPTED).to_dict()
 
     def _ask(
         self, eps: Fraction, by: str, how: Callable[..., Verdict], seconds: float | None, engine: dict[str, Any]

@@ -30,6 +30,6 @@ def check(
 
     require_npcheck()
     try:
-        return subprocess.call([sys.executable, "-m", "npcheck", *(arguments or ["--help"])])
+        return subprocess.call([sys.executable, "-P", "-m", "npcheck", *(arguments or ["--help"])])
     except KeyboardInterrupt:  # npcheck has said so
         return EXIT_INTERRUPTED

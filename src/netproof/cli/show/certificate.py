@@ -57,6 +57,8 @@ class Wanted:
             state = Certificate(str(self.destination.path), reason=INTERRUPTED)
         except UsageError as error:  # a file of the question is gone, say
             state = Certificate(str(self.destination.path), reason=reason_of(error))
+        except MemoryError:  # while the files are read again
+            state = Certificate(str(self.destination.path), reason="memory ran out")
         if state.reason == INTERRUPTED:
             print_err(f"  {state.line}; the verdict stands")
         elif not quiet:
