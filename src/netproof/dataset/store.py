@@ -126,8 +126,12 @@ class Store:
         return None if row is None else About.of_dict(json.loads(row[0]))
 
     def add(self, kept: Kept) -> None:
-        """Keep an answer, in place of an earlier one; it is on the disk when this returns."""
+        """Keep an answer, in place of an earlier one unless that alone is decided; it is on the disk then."""
         with self._usable():
+            place = (kept.result.index,)
+            before = self._connection.execute("SELECT status FROM images WHERE image = ?", place).fetchone()
+            if before is not None and before[0] != ImageStatus.OPEN and kept.result.status == ImageStatus.OPEN:
+                return  # a proof that was asked for again, for its certificate
             marks = ", ".join("?" * (len(COLUMNS) + 3))
             state = None if kept.result.certificate is None else json.dumps(kept.result.certificate)
             row = (*kept.row, kept.given, kept.picture, state)
