@@ -14,6 +14,7 @@ from npcheck.bound import Form, Ranges, lower_bound
 from npcheck.exact import Exact, Pass
 from npcheck.network import Affine, Convolution, Input, Linear, Network, Node, Op, Relu, Scale, Sum, Take, Windows
 from npcheck.ranges import Lines, interval, start
+from rational import exact_values
 
 GRID = [-2.0, -0.75, -0.1, -0.0, 0.0, 0.3, 1.0, 2.5]
 numbers = st.floats(-(2.0**40), 2.0**40)
@@ -134,28 +135,6 @@ def random_network(rng: np.random.Generator) -> Network:
         size = op.size if isinstance(op, Affine) else nodes[inputs[0]].size
         nodes.append(Node(op, tuple(inputs), size, f"node {place}"))
     return Network(tuple(nodes))
-
-
-def matrix(op: Affine) -> list[list[Fraction]]:
-    """Return W from unit vectors: its rows."""
-    units = np.eye(sum(op.sizes))
-    dense = op.forward(np.split(units, np.cumsum(op.sizes)[:-1], axis=1)).T
-    return [[Fraction(entry) for entry in row] for row in dense.tolist()]
-
-
-def exact_values(network: Network, point: list[Fraction]) -> list[list[Fraction]]:
-    """Return the values of all nodes, exactly."""
-    values: list[list[Fraction]] = [point]
-    for node in network.nodes[1:]:
-        read = list(itertools.chain.from_iterable(values[i] for i in node.inputs))
-        if isinstance(node.op, Relu):
-            values.append([max(value, Fraction(0)) for value in read])
-            continue
-        assert isinstance(node.op, Affine)
-        found = [sum((w * x for w, x in zip(row, read, strict=True)), Fraction(0)) for row in matrix(node.op)]
-        bias = [0.0] * len(found) if node.op.bias is None else node.op.bias.tolist()
-        values.append([value + Fraction(b) for value, b in zip(found, bias, strict=True)])
-    return values
 
 
 class Kept:

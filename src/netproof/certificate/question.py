@@ -26,6 +26,7 @@ from netproof.errors import UsageError
 from netproof.model.combined import AnyNetwork
 from netproof.model.evaluate import evaluate
 from netproof.model.network import Network
+from netproof.model.onnx.schema import ERRORS
 from netproof.model.origin.trace import TensorInfo
 from netproof.numerics import generator
 from netproof.problem.property import Box, Property
@@ -117,7 +118,7 @@ def may_replace(path: Path) -> bool:
                 return MARK in file.readline()
         metadata = onnx.load_model(path, load_external_data=False).metadata_props
         return any(entry.key == KEY and entry.value == MARK for entry in metadata)
-    except Exception:  # a folder, or a file that is damaged: not ours
+    except (OSError, *ERRORS):  # a folder, or a file that is damaged: not ours
         return False
 
 
